@@ -1,0 +1,40 @@
+"""What every speech recogniser offers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from app.audio.frames import Pcm
+from app.telemetry.stage import StageReport
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """The words of one utterance. ``text`` is stripped and empty when nothing was said.
+
+    ``language`` is an ISO 639-1 code; ``confidence`` is the mean token probability in 0..1
+    (1.0 where the backend does not tell).
+    """
+
+    text: str
+    language: str
+    confidence: float = 1.0
+
+
+class Recognizer(Protocol):
+    """Turns the sound of an utterance into text. Safe to call from many sessions at once."""
+
+    async def load(self) -> StageReport:
+        """Load and warm up with dummy work; raises ModelError when the model cannot be used."""
+        ...
+
+    async def transcribe(self, pcm: Pcm, *, language: str | None = None) -> Transcript:
+        """Transcribe ``pcm`` (int16 ``[n]``, 16 kHz, any length; long input is split inside).
+
+        ``language`` fixes the language; None lets the backend decide within its allowlist.
+        Cancelling the awaiting task drops the work if it has not begun. Raises StageError.
+        """
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,171 @@
+"""The settings tree: every key, its type, its default and its unit, in one place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+DEFAULT_SYSTEM_PROMPT = (
+    "You are Parley, a friendly voice assistant. Answer in one to three short sentences that are easy "
+    "to say aloud. Never use lists, tables, code or emoji."
+)
+
+
+class Section(BaseModel):
+    """Base of every section: unknown keys are errors, values cannot change after loading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+class AssistantSettings(Section):
+    system_prompt: str = DEFAULT_SYSTEM_PROMPT
+    language: str = "en"
+    """ISO 639-1 code, or "auto" to let the recogniser choose among ``asr.languages``."""
+    greeting: str = ""
+    """Spoken when a session opens; empty for none."""
+
+
+class LlmSettings(Section):
+    backend: Literal["local", "openai"] = "local"
+    model: str = "smollm2-135m-instruct"
+    """Catalogue name, Hugging Face id, folder, or .gguf file; for "openai" the server's model name."""
+    base_url: str = ""
+    """Of an OpenAI-compatible server, with its /v1; only for backend "openai"."""
+    api_key: str = ""
+    device: str = "auto"
+    """"auto", "cpu" or "cuda"."""
+    dtype: Literal["auto", "bfloat16", "float32"] = "auto"
+    kv_cache_mb: int = Field(256, ge=8)
+    """Memory (MiB) for the KV blocks that all sessions share."""
+    context_tokens: int = Field(4096, ge=128)
+    """Longest conversation, capped by the model's own limit."""
+    max_tokens: int = Field(160, ge=1)
+    """Longest reply, tokens."""
+    temperature: float = Field(0.0, ge=0.0, le=2.0)
+    top_p: float = Field(1.0, gt=0.0, le=1.0)
+    top_k: int = Field(0, ge=0)
+    repetition_penalty: float = Field(1.1, ge=1.0, le=2.0)
+    """Divides the logits of tokens seen before (CTRL paper, section 4.1); 1.0 is off."""
+    max_running: int = Field(64, ge=1)
+    """Replies decoded at once; others wait."""
+    max_waiting: int = Field(256, ge=1)
+    """Replies that may wait; more are refused with "overloaded"."""
+    first_token_timeout_s: float = Field(15.0, gt=0)
+    stall_timeout_s: float = Field(3.0, gt=0)
+    """Longest pause between two pieces of a reply before it counts as failed."""
+    retries: int = Field(2, ge=0)
+    """Of a request to an OpenAI-compatible server that failed before its first token."""
+
+
+class AsrSettings(Section):
+    backend: Literal["faster-whisper", "openai"] = "faster-whisper"
+    model: str = "whisper-base"
+    base_url: str = ""
+    api_key: str = ""
+    device: str = "auto"
+    compute_type: str = "int8"
+    """CTranslate2 compute type: "int8", "float16" (CUDA), "float32"..."""
+    languages: tuple[str, ...] = ("en",)
+    """Allowed when ``assistant.language`` is "auto"."""
+    beam_size: int = Field(1, ge=1, le=10)
+    timeout_s: float = Field(10.0, gt=0)
+    max_batch: int = Field(8, ge=1)
+    """Utterances that wait together are recognised together, up to this many."""
+    max_waiting: int = Field(64, ge=1)
+
+
+class TtsSettings(Section):
+    backend: Literal["hibari", "coqui", "piper", "openai"] = "hibari"
+    model: str = ""
+    """hibari: unused. coqui: a Coqui model name, or a folder with config.json and a checkpoint.
+    piper: catalogue name, or an .onnx file with its .json beside it. openai: the server's model name."""
+    voice: str = ""
+    """Empty for the backend's default voice."""
+    speed: float = Field(1.0, ge=0.5, le=2.0)
+    base_url: str = ""
+    api_key: str = ""
+    device: str = "auto"
+    timeout_s: float = Field(5.0, gt=0)
+    """Longest wait for the first sound of a clause."""
+    max_waiting: int = Field(128, ge=1)
+
+
+class VadSettings(Section):
+    threshold: float = Field(0.5, gt=0.0, lt=1.0)
+    """Silero speech probability above which a frame is speech."""
+    release_threshold: float = Field(0.35, gt=0.0, lt=1.0)
+    """...and below which it is silence again."""
+    aggressiveness: int = Field(1, ge=0, le=3)
+    """webrtcvad gate in front of Silero, 0 lets most through."""
+    min_speech_ms: int = Field(96, ge=20)
+    """Speech shorter than this does not start an utterance."""
+    silence_ms: int = Field(200, ge=40)
+    """Silence after which speech has stopped; recognition begins here."""
+    pre_roll_ms: int = Field(400, ge=300)
+    """Sound kept from before speech was noticed."""
+
+
+class TurnSettings(Section):
+    backend: Literal["smart-turn", "silence"] = "smart-turn"
+    model: str = "smart-turn-v3"
+    threshold: float = Field(0.5, gt=0.0, lt=1.0)
+    """Probability above which the turn model's "complete" is believed."""
+    silence_ms: int = Field(700, ge=100)
+    """Fixed silence that ends a turn with backend "silence"."""
+    max_wait_ms: int = Field(2000, ge=200)
+    """Longest silence that an "incomplete" verdict can hold a turn open."""
+    barge_in_ms: int = Field(350, ge=0)
+    """Speech over the assistant longer than this interrupts it."""
+    max_utterance_s: float = Field(120.0, gt=1)
+    """A turn is closed after this much speech even if it never pauses."""
+
+
+class AudioSettings(Section):
+    input_device: str = ""
+    """Part of a name, or an index; empty for the default."""
+    output_device: str = ""
+    echo_cancellation: bool = True
+    duck_db: float = Field(18.0, ge=0.0, le=60.0)
+    """How much quieter the assistant gets while the user speaks over it, until it is decided what it was."""
+    output_buffer_s: float = Field(30.0, gt=0.5)
+    """How far ahead of the listener a reply may be synthesised."""
+
+
+class ServerSettings(Section):
+    host: str = "127.0.0.1"
+    port: int = Field(8080, ge=0, le=65535)
+    token: str = ""
+    """Wanted from every client when ``host`` is not loopback; made and printed if empty."""
+    allowed_origins: tuple[str, ...] = ()
+    """Further origins (scheme://host:port) whose pages may open sessions."""
+    max_sessions: int = Field(32, ge=1)
+    ice_servers: tuple[str, ...] = ()
+    """stun: or turn: URLs given to both ends; empty needs no internet."""
+    connect_timeout_s: float = Field(15.0, gt=0)
+    """A call that has no media by then is dropped."""
+    idle_timeout_s: float = Field(600.0, gt=0)
+    """A call in which nobody spoke for this long is ended."""
+
+
+class RuntimeSettings(Section):
+    llm_threads: int = Field(0, ge=0)
+    """CPU threads; 0 chooses from the number of cores."""
+    asr_threads: int = Field(0, ge=0)
+    tts_threads: int = Field(0, ge=0)
+    model_store: Path = Path("models/store")
+    """Where fetched models lie; relative to config.toml."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Settings(Section):
+    assistant: AssistantSettings = AssistantSettings()
+    llm: LlmSettings = LlmSettings()  # type: ignore[call-arg]
+    asr: AsrSettings = AsrSettings()  # type: ignore[call-arg]
+    tts: TtsSettings = TtsSettings()  # type: ignore[call-arg]
+    vad: VadSettings = VadSettings()  # type: ignore[call-arg]
+    turn: TurnSettings = TurnSettings()  # type: ignore[call-arg]
+    audio: AudioSettings = AudioSettings()  # type: ignore[call-arg]
+    server: ServerSettings = ServerSettings()  # type: ignore[call-arg]
+    runtime: RuntimeSettings = RuntimeSettings()  # type: ignore[call-arg]

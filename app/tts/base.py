@@ -1,0 +1,32 @@
+"""What every voice offers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from app.audio.frames import Pcm
+from app.telemetry.stage import StageReport
+
+
+class Synthesizer(Protocol):
+    """Turns one clause of speakable text into sound. Safe to call from many sessions at once."""
+
+    @property
+    def rate_hz(self) -> int:
+        """Sample rate of what ``synthesize`` yields; fixed once loaded."""
+        ...
+
+    async def load(self) -> StageReport:
+        """Load and warm up with dummy work; raises ModelError when the voice cannot be used."""
+        ...
+
+    def synthesize(self, text: str) -> AsyncIterator[Pcm]:
+        """Yield the sound of ``text`` in chunks (int16 ``[n]``, ``rate_hz``), the first as soon as may be.
+
+        Closing the iterator cancels what has not been computed yet. Text without anything
+        speakable yields nothing. Raises StageError.
+        """
+        ...
+
+    async def close(self) -> None: ...
