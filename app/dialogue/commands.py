@@ -1,0 +1,126 @@
+"""Everything the machine can ask its shell to do: the machine's only output besides the next state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from app.dialogue.phrases import Phrase
+from app.llm import ChatMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Transcribe:
+    """Recognise the input from ``start_sample`` to ``end_sample`` (pre-roll already included)."""
+
+    utterance_id: str
+    segment: int
+    revision: int
+    start_sample: int
+    end_sample: int
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeTurn:
+    """Ask the turn model about the input up to ``end_sample``."""
+
+    utterance_id: str
+    revision: int
+    start_sample: int
+    end_sample: int
+
+
+@dataclass(frozen=True, slots=True)
+class DropRecognition:
+    """The results of this revision (transcript and verdict) are no longer wanted."""
+
+    utterance_id: str
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """Let the language model answer ``messages``; speak it as ``generation``."""
+
+    generation: int
+    messages: tuple[ChatMessage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Speak ``text`` as it stands (a greeting) as ``generation``."""
+
+    generation: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SayPhrase:
+    """Speak a line prepared at start-up, which works even when the voice is broken."""
+
+    generation: int
+    phrase: Phrase
+
+
+@dataclass(frozen=True, slots=True)
+class CancelReply:
+    """Stop generating and synthesising ``generation``. Sound already queued stays queued."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """Drop the queued sound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Keep the queued sound back, without losing its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Play on from where it was held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duck:
+    """Speak quietly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unduck:
+    """Speak at full volume again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Send an event (docs/events.md) to the client."""
+
+    type: str
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class EndSession:
+    reason: str
+
+
+Command: TypeAlias = (
+    Transcribe
+    | JudgeTurn
+    | DropRecognition
+    | Generate
+    | Say
+    | SayPhrase
+    | CancelReply
+    | Flush
+    | Hold
+    | Release
+    | Duck
+    | Unduck
+    | Tell
+    | EndSession
+)

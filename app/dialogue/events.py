@@ -1,0 +1,179 @@
+"""Everything that can happen to a conversation: the machine's only input.
+
+Samples are positions in the user's 16 kHz input stream, or counts of the assistant's 48 kHz output.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from app.llm import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechStarted:
+    """The user began to speak at input sample ``at_sample``."""
+
+    at_sample: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechStopped:
+    """The user has been silent since input sample ``at_sample``, for ``vad.silence_ms``."""
+
+    at_sample: int
+
+
+@dataclass(frozen=True, slots=True)
+class Transcribed:
+    """The words of one segment of an utterance; ``text`` is empty when there were none."""
+
+    utterance_id: str
+    segment: int
+    revision: int
+    text: str
+    language: str
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptionFailed:
+    utterance_id: str
+    segment: int
+    revision: int
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnJudged:
+    """The turn model's probability (0..1) that the user has finished."""
+
+    utterance_id: str
+    revision: int
+    completeness: float
+
+
+@dataclass(frozen=True, slots=True)
+class TypedText:
+    """The user wrote instead of speaking."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRequested:
+    """The client wants what was typed to be answered now."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequested:
+    """The client wants the reply to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class GreetingDue:
+    """The session has just opened and the assistant is to speak first."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyText:
+    """The language model wrote ``text`` more."""
+
+    generation: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyTextEnded:
+    """The language model is done with this reply; ``usage`` is None where there was no model at work."""
+
+    generation: int
+    usage: Usage | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseStarted:
+    """Synthesis of the next clause begins."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseSound:
+    """Sound of a clause was queued for playing.
+
+    ``queued_samples`` counts all sound of the reply so far. ``words`` holds (end in the reply's text,
+    end in the reply's samples) for each word of the clause; a later event for the same ``clause``
+    brings better estimates and replaces it. ``final`` marks the clause's last sound.
+    """
+
+    generation: int
+    clause: int
+    words: tuple[tuple[int, int], ...]
+    queued_samples: int
+    final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReplySoundEnded:
+    """All sound of the reply has been queued, ``total_samples`` of it."""
+
+    generation: int
+    total_samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyFailed:
+    """A stage gave up on this reply."""
+
+    generation: int
+    stage: Literal["llm", "tts"]
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """The transport has taken ``samples`` samples of this reply so far."""
+
+    generation: int
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A deadline of the state may have passed. ``at_sample`` is where the user's input is by now."""
+
+    at_sample: int
+
+
+@dataclass(frozen=True, slots=True)
+class HungUp:
+    """The client left, or the session was closed from outside."""
+
+    reason: str
+
+
+Event: TypeAlias = (
+    SpeechStarted
+    | SpeechStopped
+    | Transcribed
+    | TranscriptionFailed
+    | TurnJudged
+    | TypedText
+    | AnswerRequested
+    | StopRequested
+    | GreetingDue
+    | ReplyText
+    | ReplyTextEnded
+    | ClauseStarted
+    | ClauseSound
+    | ReplySoundEnded
+    | ReplyFailed
+    | Played
+    | Tick
+    | HungUp
+)

@@ -1,0 +1,274 @@
+"""The assistant's side of the machine: how a reply begins, is heard, fails and ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from app.dialogue.commands import CancelReply, Command, Flush, Generate, Hold, Release, Say, SayPhrase, Unduck
+from app.dialogue.events import (
+    ClauseSound,
+    ClauseStarted,
+    Played,
+    ReplyFailed,
+    ReplySoundEnded,
+    ReplyText,
+    ReplyTextEnded,
+)
+from app.dialogue.phrases import Phrase, phrase_text
+from app.dialogue.state import Item, Reply, Timer, conversation, prompt
+from app.dialogue.step import Step
+from app.telemetry.trace import TurnTrace
+
+_STAGE_TIMERS = (Timer.FIRST_TEXT, Timer.STALL, Timer.SOUND)
+_REPLY_TIMERS = (*_STAGE_TIMERS, Timer.PLAYBACK, Timer.BARGE_IN)
+
+
+# How a reply begins
+
+
+def begin_answer(step: Step, trace: TurnTrace) -> None:
+    """Ask the language model for the next reply."""
+    reply = _begin(step, None, replace(trace, requested=step.now))
+    step.set_timer(Timer.FIRST_TEXT, step.state.limits.first_text_timeout_s)
+    _start(step, Generate(reply.generation, prompt(step.state)))
+
+
+def begin_greeting(step: Step, text: str) -> None:
+    """Speak a fixed text that counts as a contribution to the conversation."""
+    reply = _begin(step, None, TurnTrace())
+    step.set_timer(Timer.FIRST_TEXT, step.state.limits.first_text_timeout_s)
+    _start(step, Say(reply.generation, text))
+
+
+def begin_phrase(step: Step, phrase: Phrase) -> None:
+    """Speak one of Parley's own lines; it does not become part of the conversation."""
+    reply = _begin(step, phrase, TurnTrace())
+    step.set_timer(Timer.SOUND, step.state.limits.sound_timeout_s)
+    step.tell("parley.notice", code=phrase.value, text=phrase_text(phrase, step.state.language))
+    _start(step, SayPhrase(reply.generation, phrase))
+
+
+def _begin(step: Step, phrase: Phrase | None, trace: TurnTrace) -> Reply:
+    reply = Reply(step.new_item_id(), step.state.generation + 1, phrase, trace=trace)
+    step.change(reply=reply, generation=reply.generation)
+    if phrase is None:
+        step.tell("response.created", response={"id": reply.id, "status": "in_progress"})
+    return reply
+
+
+def _start(step: Step, command: Command) -> None:
+    step.do(command)
+    if step.state.holding:  # nobody is talked over: it waits for the verdict on what the user is saying
+        step.do(Hold())
+
+
+# How it grows
+
+
+def text(step: Step, reply: Reply, event: ReplyText) -> None:
+    step.clear_timers(Timer.FIRST_TEXT)
+    step.set_timer(Timer.STALL, step.state.limits.stall_timeout_s)
+    trace = replace(reply.trace, first_text=reply.trace.first_text or step.now)
+    step.change_reply(text=reply.text + event.text, trace=trace)
+    step.tell("response.output_audio_transcript.delta", response_id=reply.id, item_id=reply.id, delta=event.text)
+
+
+def text_ended(step: Step, event: ReplyTextEnded) -> None:
+    reply = step.change_reply(text_ended=True, usage=event.usage)
+    step.clear_timers(Timer.FIRST_TEXT, Timer.STALL)
+    if not reply.text.strip():
+        _fail(step, Phrase.NO_ANSWER)
+        return
+    if reply.total_samples is None and not reply.pending_sound:
+        step.set_timer(Timer.SOUND, step.state.limits.sound_timeout_s)  # from here on silence is the voice's fault
+    if reply.audible:
+        _tell_timings(step)
+
+
+def clause_started(step: Step, reply: Reply, _: ClauseStarted) -> None:
+    step.set_timer(Timer.SOUND, step.state.limits.sound_timeout_s)
+    step.change_reply(trace=replace(reply.trace, first_clause=reply.trace.first_clause or step.now))
+
+
+def clause_sound(step: Step, reply: Reply, event: ClauseSound) -> None:
+    reply = step.change_reply(
+        clauses=(*reply.clauses[: event.clause], event.words),
+        queued_samples=event.queued_samples,
+        trace=replace(reply.trace, first_sound=reply.trace.first_sound or step.now),
+    )
+    step.clear_timers(Timer.SOUND)
+    if not event.final:
+        step.set_timer(Timer.SOUND, step.state.limits.sound_timeout_s)
+    if Timer.PLAYBACK not in step.state.timers:
+        expect_playback(step)
+
+
+def sound_ended(step: Step, event: ReplySoundEnded) -> None:
+    reply = step.change_reply(total_samples=event.total_samples, queued_samples=event.total_samples)
+    step.clear_timers(Timer.SOUND)
+    if event.total_samples == 0 and reply.phrase is None:
+        _fail(step, Phrase.NO_ANSWER)  # there is text, but nothing in it that can be said
+    elif not reply.pending_sound:
+        _end_of_sound(step)
+    elif Timer.PLAYBACK not in step.state.timers:
+        expect_playback(step)
+
+
+# How it is heard
+
+
+def played(step: Step, before: Reply, event: Played) -> None:
+    trace = replace(before.trace, first_played=before.trace.first_played or step.now)
+    reply = step.change_reply(
+        played_samples=event.samples, heard_chars=before.heard_after(event.samples), trace=trace
+    )
+    if reply.heard_chars != before.heard_chars and reply.phrase is None:
+        step.tell("parley.heard", response_id=reply.id, item_id=reply.id, chars=reply.heard_chars)
+    if reply.text_ended:
+        _tell_timings(step)
+    step.clear_timers(Timer.PLAYBACK)
+    expect_playback(step)
+    if reply.total_samples is not None and not reply.pending_sound:
+        _end_of_sound(step)
+
+
+def expect_playback(step: Step) -> None:
+    """Sound that is queued and not held back must be taken by the transport soon."""
+    reply = step.state.reply
+    if reply is not None and reply.pending_sound and not step.state.holding:
+        step.set_timer(Timer.PLAYBACK, step.state.limits.playback_timeout_s)
+
+
+def resume(step: Step) -> None:
+    """The user said nothing after all: go on from the same sample, or at full volume."""
+    if (reply := step.state.reply) is not None:
+        step.do(Unduck() if reply.audible else Release())
+        expect_playback(step)
+
+
+# How it ends
+
+
+def interrupt(step: Step) -> None:
+    """Stop the reply here and now. What has been heard of it stays in the conversation, nothing else does."""
+    if (reply := step.state.reply) is not None:
+        step.do(CancelReply(reply.generation), Flush())
+        _end(step, "cancelled")
+
+
+def failed(step: Step, reply: Reply, event: ReplyFailed) -> None:
+    _tell_error(step, event.stage, event.code, event.message)
+    if event.code == "context_length_exceeded" and not reply.text and _forget_oldest(step):
+        interrupt(step)
+        begin_answer(step, reply.trace)
+    elif event.code == "overloaded":
+        _fail(step, Phrase.BUSY)
+    elif event.stage == "tts":
+        _fail(step, Phrase.NO_VOICE)
+    else:
+        _fail(step, Phrase.STALLED if reply.text else Phrase.NO_ANSWER)
+
+
+def overdue(step: Step, timer: Timer) -> None:
+    """A deadline of the reply has passed."""
+    reply = step.state.reply
+    if reply is None:
+        return
+    if timer is Timer.PLAYBACK:
+        _tell_error(step, "playback", "playback_stalled", "The client takes no sound any more; the reply was given up.")
+        interrupt(step)
+    elif timer is Timer.SOUND:
+        _tell_error(step, "tts", "stage_timeout", "The voice did not answer in time (tts.timeout_s).")
+        _fail(step, Phrase.NO_VOICE)
+    else:
+        key = "llm.first_token_timeout_s" if timer is Timer.FIRST_TEXT else "llm.stall_timeout_s"
+        _tell_error(step, "llm", "stage_timeout", f"The language model did not answer in time ({key}).")
+        _fail(step, Phrase.STALLED if reply.text else Phrase.NO_ANSWER)
+
+
+def _tell_error(step: Step, stage: str, code: str, message: str) -> None:
+    step.tell("error", error={"type": f"{stage}_error", "code": code, "message": message})
+
+
+def _fail(step: Step, phrase: Phrase) -> None:
+    """Give the reply up: what is queued of it is still played, then ``phrase`` is said."""
+    reply = step.state.reply
+    assert reply is not None
+    step.clear_timers(*_STAGE_TIMERS)
+    step.do(CancelReply(reply.generation))
+    reply = step.change_reply(failed_with=phrase, total_samples=reply.queued_samples)
+    if not reply.pending_sound:
+        _end_of_sound(step)
+
+
+def _end_of_sound(step: Step) -> None:
+    reply = step.state.reply
+    assert reply is not None
+    if reply.failed_with is None:
+        _end(step, "completed")
+        return
+    _end(step, "failed")
+    if reply.phrase is None:  # a line of Parley's own that fails is not followed by another
+        begin_phrase(step, reply.failed_with)
+
+
+def _end(step: Step, status: Literal["completed", "cancelled", "failed"]) -> None:
+    """Close the reply: the one place where assistant text enters the history."""
+    reply = step.state.reply
+    assert reply is not None
+    history = conversation(step.state)
+    _tell_timings(step)
+    step.clear_timers(*_REPLY_TIMERS)
+    step.change(reply=None, history=history)
+    if reply.phrase is None:
+        step.tell(
+            "response.output_audio_transcript.done",
+            response_id=reply.id,
+            item_id=reply.id,
+            transcript=reply.heard_text,
+        )
+        step.tell("response.done", response={"id": reply.id, "status": status, "usage": _usage(reply)})
+
+
+def _usage(reply: Reply) -> dict[str, int] | None:
+    if reply.usage is None:
+        return None
+    return {
+        "prompt_tokens": reply.usage.prompt_tokens,
+        "cached_tokens": reply.usage.cached_tokens,
+        "completion_tokens": reply.usage.completion_tokens,
+    }
+
+
+def _tell_timings(step: Step) -> None:
+    """Once per answer that was heard."""
+    reply = step.state.reply
+    assert reply is not None
+    if reply.traced or not reply.audible or reply.phrase is not None or reply.trace.requested is None:
+        return
+    step.change_reply(traced=True)
+    last_user = next((item.id for item in reversed(step.state.history) if item.role == "user"), None)
+    step.tell(
+        "parley.turn",
+        item_id=last_user,
+        response_id=reply.id,
+        timings_ms=reply.trace.timings_ms(),
+        usage=_usage(reply),
+    )
+
+
+def _forget_oldest(step: Step) -> bool:
+    """Leave the older half of the conversation out of prompts, never the newest item. False if nothing is left to leave."""
+    state = step.state
+    droppable = len(state.history) - state.prompt_from - 1
+    if droppable < 1:
+        return False
+    step.change(prompt_from=state.prompt_from + (droppable + 1) // 2)
+    step.tell(
+        "parley.notice",
+        code="history_trimmed",
+        text="This conversation has grown longer than the model can hold; its beginning is no longer considered.",
+    )
+    return True
+

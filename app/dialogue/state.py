@@ -1,0 +1,204 @@
+"""What a conversation is at one moment. Immutable; everything else about it is derived from here."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from app.dialogue.phrases import Phrase
+from app.llm import ChatMessage, Usage
+from app.telemetry.trace import TurnTrace
+
+
+class Timer(StrEnum):
+    """Deadlines that a state can have. Each leads out of the state that set it."""
+
+    BARGE_IN = "barge_in"
+    """Speech over the assistant has lasted long enough to interrupt it."""
+    TURN_END = "turn_end"
+    """The pause has lasted long enough to end the turn whatever the turn model thinks."""
+    UTTERANCE = "utterance"
+    """The user has been speaking (or a noise has been taken for speech) too long."""
+    RECOGNITION = "recognition"
+    FIRST_TEXT = "first_text"
+    STALL = "stall"
+    """The language model paused in mid-reply for too long."""
+    SOUND = "sound"
+    """A clause was given to the voice and has not become sound."""
+    PLAYBACK = "playback"
+    """Sound is queued and the transport does not take it."""
+    IDLE = "idle"
+    """Nobody has said anything for a long time."""
+
+
+Phase: TypeAlias = Literal["listening", "hearing", "thinking", "speaking"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The machine's times and thresholds; seconds, samples at 16 kHz, probability."""
+
+    silence_s: float
+    pre_roll_samples: int
+    turn_threshold: float | None
+    """None: no turn model, the pause alone decides."""
+    turn_wait_s: float
+    """Pause after which the turn ends regardless, counted from the end of speech."""
+    barge_in_s: float
+    max_utterance_s: float
+    recognition_timeout_s: float
+    first_text_timeout_s: float
+    stall_timeout_s: float
+    sound_timeout_s: float
+    playback_timeout_s: float
+    idle_timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One finished contribution to the conversation."""
+
+    id: str
+    role: Literal["user", "assistant"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """What the user is saying, or has said and is not answered yet.
+
+    It is made of segments: a long one is closed at a pause, so that recognition keeps up with the
+    speaker. ``texts`` holds the words of the segments closed so far (None: still being recognised);
+    ``start_sample``, ``text`` belong to the one that is open. ``revision`` counts the pauses after which
+    recognition of the open segment was started: results of an older one are stale.
+    """
+
+    id: str
+    start_sample: int
+    speaking: bool = True
+    revision: int = 0
+    texts: tuple[str | None, ...] = ()
+    text: str | None = None
+    language: str = ""
+    over: bool = False
+    """The turn is over: as soon as all words are there it is answered."""
+    trace: TurnTrace = TurnTrace()
+
+    @property
+    def words(self) -> str | None:
+        """All that was said, or None while some of it is still being recognised."""
+        parts = (*self.texts, self.text)
+        if any(part is None for part in parts):
+            return None
+        return " ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the assistant is saying, or about to. ``phrase`` is set for lines that are not part of the talk."""
+
+    id: str
+    generation: int
+    phrase: Phrase | None = None
+    text: str = ""
+    text_ended: bool = False
+    clauses: tuple[tuple[tuple[int, int], ...], ...] = ()
+    """Per clause: (end in ``text``, end in samples) of each word."""
+    queued_samples: int = 0
+    total_samples: int | None = None
+    played_samples: int = 0
+    heard_chars: int = 0
+    failed_with: Phrase | None = None
+    """Set when a stage gave up: what is queued is still played, then this is said."""
+    usage: Usage | None = None
+    traced: bool = False
+    """The turn's timings have been told."""
+    trace: TurnTrace = TurnTrace()
+
+    @property
+    def audible(self) -> bool:
+        return self.played_samples > 0
+
+    @property
+    def pending_sound(self) -> bool:
+        """Sound is queued that has not been played."""
+        return self.queued_samples > self.played_samples
+
+    @property
+    def heard_text(self) -> str:
+        return self.text[: self.heard_chars].strip()
+
+    def heard_after(self, samples: int) -> int:
+        """Characters of ``text`` heard once ``samples`` have been played; never less than before."""
+        if self.total_samples is not None and samples >= self.total_samples and self.failed_with is None:
+            return len(self.text)
+        heard = self.heard_chars
+        for words in reversed(self.clauses):
+            index = bisect_right(words, samples, key=lambda word: word[1])
+            if index:
+                return max(heard, words[index - 1][0])
+        return heard
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    limits: Limits
+    system_prompt: str = ""
+    language: str = "en"
+    """Of Parley's own lines, ISO 639-1."""
+    history: tuple[Item, ...] = ()
+    typed: tuple[Item, ...] = ()
+    """Written by the user and not yet to be answered."""
+    prompt_from: int = 0
+    """Items before this index no longer fit the model's context and are left out of prompts."""
+    utterance: Utterance | None = None
+    reply: Reply | None = None
+    generation: int = 0
+    """Of the newest reply. Whatever carries an older number is stale."""
+    items: int = 0
+    """Ids given out so far."""
+    timers: Mapping[Timer, float] = field(default_factory=lambda: MappingProxyType({}))
+    """Deadlines, in seconds of the clock that the events are stamped with."""
+    closed: bool = False
+
+    @property
+    def phase(self) -> Phase:
+        if self.utterance is not None and not self.utterance.over:
+            return "hearing"
+        if self.reply is not None and self.reply.audible:
+            return "speaking"
+        if self.reply is not None or self.utterance is not None:
+            return "thinking"
+        return "listening"
+
+    @property
+    def holding(self) -> bool:
+        """A reply is kept back because the user speaks. One that is audible already is ducked instead."""
+        return self.utterance is not None and self.reply is not None and not self.reply.audible
+
+    @property
+    def next_deadline(self) -> float | None:
+        return min(self.timers.values(), default=None)
+
+
+def conversation(state: State) -> tuple[Item, ...]:
+    """The conversation as it was heard, including what has been heard of the reply being spoken."""
+    reply = state.reply
+    if reply is None or reply.phrase is not None or not reply.heard_text:
+        return state.history
+    return (*state.history, Item(reply.id, "assistant", reply.heard_text))
+
+
+def prompt(state: State) -> tuple[ChatMessage, ...]:
+    """What the language model is asked. Successive items of one speaker become one message, as templates want."""
+    messages = [ChatMessage("system", state.system_prompt)] if state.system_prompt else []
+    for item in conversation(state)[state.prompt_from :]:
+        if messages and messages[-1].role == item.role:
+            messages[-1] = ChatMessage(item.role, f"{messages[-1].content} {item.text}")
+        else:
+            messages.append(ChatMessage(item.role, item.text))
+    return tuple(messages)
