@@ -1,0 +1,92 @@
+"""Who may talk to the server: bind address, token, Origin and Host.
+
+A loopback bind is open to the programs of this machine, but not to other sites' pages: their Origin is
+refused, and so is a Host that does not name this machine (DNS rebinding). Any other bind wants a token.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import secrets
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from app.config.settings import ServerSettings
+
+_TOKEN_BYTES = 24
+
+
+def is_loopback(host: str) -> bool:
+    """Whether ``host`` (a name or an address, without port) can only be this machine."""
+    name = host.strip("[]").rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The rules for one running server."""
+
+    token: str
+    """Wanted as ``Authorization: Bearer``; empty for none."""
+    loopback: bool
+    """Whether the server is bound to loopback only."""
+    allowed_origins: frozenset[str]
+
+    @classmethod
+    def from_settings(cls, server: ServerSettings) -> Access:
+        """The rules that ``server`` asks for; makes a token where one is needed and none is set."""
+        loopback = is_loopback(server.host)
+        token = server.token or ("" if loopback else secrets.token_urlsafe(_TOKEN_BYTES))
+        return cls(token, loopback, frozenset(origin.rstrip("/").lower() for origin in server.allowed_origins))
+
+    def accepts_token(self, authorization: str | None) -> bool:
+        """Compare an Authorization header in constant time."""
+        if not self.token:
+            return True
+        scheme, _, given = (authorization or "").partition(" ")
+        matches = hmac.compare_digest(given.strip().encode("utf-8", "replace"), self.token.encode())
+        return scheme.lower() == "bearer" and matches
+
+    def accepts_origin(self, origin: str | None, host: str | None) -> bool:
+        """Whether a page of ``origin`` may call; None is a client that is no browser (those always send one)."""
+        if origin is None:
+            return True
+        normal = origin.rstrip("/").lower()
+        if normal in self.allowed_origins:
+            return True
+        parts = _split(normal)
+        if parts is None:
+            return False
+        if host is not None and parts[1] == host.lower():
+            return True
+        return self.loopback and is_loopback(parts[0])
+
+    def accepts_host(self, host: str | None) -> bool:
+        """Whether a request that names ``host`` is meant for this server."""
+        if not self.loopback:
+            return True
+        name = _split(f"http://{(host or '').lower()}")
+        if name is None:
+            return False
+        return is_loopback(name[0]) or any(
+            (parts := _split(origin)) is not None and parts[1] == (host or "").lower()
+            for origin in self.allowed_origins
+        )
+
+
+def _split(origin: str) -> tuple[str, str] | None:
+    """(host name, host:port as written) of an http(s) origin; None for anything else, such as "null"."""
+    try:
+        parts = urlsplit(origin)
+        name = parts.hostname
+    except ValueError:
+        return None
+    if parts.scheme not in ("http", "https") or not name or parts.path or parts.query or "@" in parts.netloc:
+        return None
+    return name, parts.netloc

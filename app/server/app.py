@@ -1,0 +1,114 @@
+"""The ASGI application: page, signalling, health, metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+
+from app.config.settings import Settings
+from app.dialogue.ports import SessionHost
+from app.server.access import Access
+from app.server.calls import CallService
+from app.server.guard import Guard
+from app.server.page import WEB_ROOT, Page
+from app.server.replies import error_response
+from app.server.signalling import Signalling
+from app.server.status import Status
+from app.telemetry.log import log_event
+from app.telemetry.metrics import Metrics
+
+_log = logging.getLogger("parley.server")
+
+CLOSE_TIMEOUT_S = 3.0
+"""Longest wait for calls to end at shutdown; with the HTTP grace before it, Ctrl-C takes under 5 s."""
+
+_HTTP_CODES = {404: "not_found", 405: "method_not_allowed", 408: "timeout", 413: "too_large", 415: "wrong_media_type"}
+
+
+def create_app(
+    settings: Settings,
+    host: SessionHost,
+    calls: CallService,
+    *,
+    access: Access | None = None,
+    metrics: Metrics | None = None,
+    stages_ready: Callable[[], Mapping[str, bool]] = dict,
+    web_root: Path = WEB_ROOT,
+) -> Starlette:
+    """Assemble the server.
+
+    ``calls`` carries the calls, ``host`` is asked how many sessions are open, ``stages_ready`` gives the
+    readiness of each stage by name. When the application shuts down all calls are ended.
+    """
+    access = access or Access.from_settings(settings.server)
+    metrics = metrics or Metrics()
+    signalling = Signalling(calls, metrics)
+    status = Status(settings, host, access, metrics, stages_ready)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        lag = asyncio.create_task(metrics.watch_loop(), name="event-loop-lag")
+        try:
+            yield
+        finally:
+            lag.cancel()
+            await asyncio.wait([lag])
+            await _close_calls(calls)
+
+    middleware = [Middleware(Guard, access=access)]
+    if settings.server.allowed_origins:
+        # Outermost, so that a refusal too can be read by the page that caused it.
+        middleware.insert(
+            0,
+            Middleware(
+                CORSMiddleware,
+                allow_origins=sorted(access.allowed_origins),
+                allow_methods=["GET", "POST", "DELETE"],
+                allow_headers=["authorization", "content-type"],
+            ),
+        )
+    return Starlette(
+        routes=[
+            Route("/offer", signalling.offer, methods=["POST"]),
+            Route("/calls/{call_id}", signalling.hang_up, methods=["DELETE"]),
+            Route("/config.json", status.config),
+            Route("/healthz", status.healthz),
+            Route("/readyz", status.readyz),
+            Route("/metrics", status.metrics),
+            Mount("/", Page(web_root), name="page"),
+        ],
+        middleware=middleware,
+        exception_handlers={HTTPException: _http_error, Exception: _unexpected},
+        lifespan=lifespan,
+    )
+
+
+async def _close_calls(calls: CallService) -> None:
+    try:
+        async with asyncio.timeout(CLOSE_TIMEOUT_S):
+            await calls.close_all()
+    except TimeoutError:
+        log_event(_log, "calls_not_closed_in_time", level=logging.WARNING, limit_s=CLOSE_TIMEOUT_S)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code = _HTTP_CODES.get(error.status_code, "http_error")
+    return error_response(error.status_code, code, str(error.detail), headers=dict(error.headers or {}))
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    """The traceback is logged; the client learns only that it was not its fault."""
+    log_event(_log, "request_failed", level=logging.ERROR, error=error, path=request.url.path)
+    return error_response(500, "internal_error", "The server failed to handle this request; its log says why.")

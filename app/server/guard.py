@@ -1,0 +1,78 @@
+"""The ASGI layer around every request: Host, Origin and token checks, and the security headers."""
+
+from __future__ import annotations
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.server.access import Access
+from app.server.replies import error_response
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self' blob:; "
+    "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+_HEADERS = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "permissions-policy": "microphone=(self), autoplay=(self), camera=(), geolocation=()",
+}
+
+_OPEN_PATHS = frozenset({"/healthz", "/readyz", "/config.json"})
+"""Asked before a token is known; they tell nothing worth one without it."""
+_SIGNALLING = ("/offer", "/calls/")
+_GUARDED = (*_SIGNALLING, "/metrics")
+
+
+class Guard:
+    """Refuses what ``access`` does not allow; the page's own files need no token, or nobody could enter one."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        refusal = self._refusal(scope)
+        await (refusal or self._app)(scope, receive, send_with_headers)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        host, path = headers.get("host"), scope["path"]
+        if not self._access.accepts_host(host):
+            return error_response(
+                421,
+                "wrong_host",
+                "This server answers only to localhost; add the page's origin to server.allowed_origins for another name.",
+            )
+        if path in _OPEN_PATHS or not path.startswith(_GUARDED) or scope["method"] == "OPTIONS":
+            return None
+        if path.startswith(_SIGNALLING) and not self._access.accepts_origin(headers.get("origin"), host):
+            return error_response(
+                403,
+                "wrong_origin",
+                "Pages of this origin may not open calls; add it to server.allowed_origins to let them.",
+            )
+        if not self._access.accepts_token(headers.get("authorization")):
+            return error_response(
+                401,
+                "wrong_token",
+                "This server wants the token that it printed at start (or server.token), as Authorization: Bearer.",
+                headers={"www-authenticate": 'Bearer realm="parley"'},
+            )
+        return None

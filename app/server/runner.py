@@ -1,0 +1,150 @@
+"""Bind first, load later, serve, and end within seconds of Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import signal
+import socket
+from collections.abc import Callable, Iterator
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from app.errors import ConfigError
+from app.server.access import Access, is_loopback
+
+_BACKLOG = 128
+_HTTP_GRACE_S = 1
+"""Whole seconds that running requests get at shutdown before they are cancelled."""
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket on ``host``:``port`` (0 takes a free one).
+
+    Taken before models load, so that a busy port is told at once and not after a minute.
+    Raises ConfigError.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise ConfigError(
+            f"server.host {host!r} cannot be resolved ({error}); give an address of this machine."
+        ) from None
+    # "localhost" may list ::1 first, while the printed address and most clients say 127.0.0.1.
+    family, kind, protocol, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        sock.bind(address)
+        sock.listen(_BACKLOG)
+    except OSError as error:
+        sock.close()
+        raise ConfigError(_bind_problem(host, port, error)) from None
+    sock.setblocking(False)
+    return sock
+
+
+def _bind_problem(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"Port {port} on {host} is already in use; choose another with --port or server.port, or end what holds it."
+        )
+    if error.errno == errno.EACCES:
+        return f"Port {port} may not be opened by this user; choose one above 1023 with --port or server.port."
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"server.host {host} is no address of this machine; use 127.0.0.1, or 0.0.0.0 for every address."
+    return (
+        f"Cannot listen on {host}:{port}: {error.strerror or error}; check --host, --port, server.host and server.port."
+    )
+
+
+def addresses(sock: socket.socket, access: Access) -> tuple[str, ...]:
+    """What to type into a browser, token included, nearest first."""
+    host, port = sock.getsockname()[:2]
+    fragment = f"#token={access.token}" if access.token else ""
+    names = [host]
+    if host in ("0.0.0.0", "::"):
+        names = ["127.0.0.1", _lan_address() or socket.gethostname()]
+    return tuple(f"http://{f'[{name}]' if ':' in name else name}:{port}/{fragment}" for name in names)
+
+
+def advice(sock: socket.socket) -> str:
+    """What people on other machines run into; empty on a loopback bind."""
+    host, port = sock.getsockname()[:2]
+    if is_loopback(host):
+        return ""
+    return (
+        "Browsers give a page the microphone only over https or on localhost. From another machine put an https proxy "
+        f"in front, or tunnel: ssh -L {port}:127.0.0.1:{port} this-machine, then open http://127.0.0.1:{port}/"
+    )
+
+
+def _lan_address() -> str | None:
+    """The address that other machines would use. Connecting a datagram socket sends nothing."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # TEST-NET-1 (RFC 5737): chosen only to ask for the route
+            return str(probe.getsockname()[0])
+        except OSError:
+            return None
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, telling when it listens, and leaving signals to ``serve``.
+
+    It would re-raise a caught signal after its shutdown, and so kill the process before the stages are closed.
+    """
+
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_ready()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def serve(app: ASGIApp, sock: socket.socket, *, on_ready: Callable[[], None] = lambda: None) -> None:
+    """Serve until SIGINT or SIGTERM (a second one stops waiting), or until cancelled; then shut down in order."""
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        lifespan="on",
+        server_header=False,
+        timeout_graceful_shutdown=_HTTP_GRACE_S,
+        timeout_keep_alive=30,
+        ws="none",
+        h11_max_incomplete_event_size=32 * 1024,
+    )
+    server = _Server(config, on_ready)
+
+    def stop() -> None:
+        server.force_exit = server.should_exit
+        server.should_exit = True
+
+    loop = asyncio.get_running_loop()
+    handled: list[signal.Signals] = []
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+            loop.add_signal_handler(signal_number, stop)
+            handled.append(signal_number)
+    serving = asyncio.create_task(server.serve(sockets=[sock]), name="http")
+    try:
+        await asyncio.shield(serving)
+    except asyncio.CancelledError:
+        server.should_exit = True
+        await asyncio.wait([serving])
+        raise
+    finally:
+        for signal_number in handled:
+            loop.remove_signal_handler(signal_number)

@@ -1,0 +1,95 @@
+"""``POST /offer`` opens a call, ``DELETE /calls/{id}`` ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+
+from app.errors import InvalidRequest, ParleyError
+from app.server.calls import CallService
+from app.server.replies import error_response, from_parley_error
+from app.telemetry.log import log_event
+from app.telemetry.metrics import Metrics
+
+_log = logging.getLogger("parley.server")
+
+BODY_LIMIT = 64 * 1024
+"""Bytes. A browser's audio offer has 2-6 KiB; every candidate adds about 100 bytes."""
+_BODY_TIMEOUT_S = 10.0
+_OFFERS_AT_ONCE = 16
+"""Offers being answered; each costs a key pair and ICE gathering, so a burst is told to come back."""
+
+
+class Signalling:
+    """The two endpoints, over a CallService."""
+
+    def __init__(self, calls: CallService, metrics: Metrics) -> None:
+        self._calls = calls
+        self._metrics = metrics
+        self._answering = 0
+
+    async def offer(self, request: Request) -> Response:
+        if self._answering >= _OFFERS_AT_ONCE:
+            self._metrics.refused.labels("too_many_offers").inc()
+            return error_response(
+                429, "too_many_offers", "Too many calls are being set up at once; try again.", retry_after_s=1
+            )
+        self._answering += 1
+        try:
+            sdp, kind = _parse_offer(await _read_body(request))
+            answer = await self._calls.offer(sdp, kind)
+        except ParleyError as error:
+            self._metrics.refused.labels(error.code).inc()
+            log_event(_log, "offer_refused", code=error.code, reason=str(error))
+            return from_parley_error(error)
+        finally:
+            self._answering -= 1
+        body = {"sdp": answer.sdp, "type": answer.type, "call_id": answer.call_id}
+        return JSONResponse(body, headers={"cache-control": "no-store"})
+
+    async def hang_up(self, request: Request) -> Response:
+        """Idempotent, so that a page that leaves need not know whether the server ended the call first."""
+        await self._calls.hang_up(request.path_params["call_id"])
+        return Response(status_code=204)
+
+
+async def _read_body(request: Request) -> bytes:
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise HTTPException(415, "Send the offer as application/json: {sdp, type}.")
+    too_large = HTTPException(413, f"An offer may have at most {BODY_LIMIT // 1024} KiB.")
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit() and int(declared) > BODY_LIMIT:
+        raise too_large
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_BODY_TIMEOUT_S):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > BODY_LIMIT:
+                    raise too_large
+    except TimeoutError:
+        raise HTTPException(408, f"The offer did not arrive within {_BODY_TIMEOUT_S:.0f} s.") from None
+    except ClientDisconnect:
+        raise InvalidRequest("The client went away before its offer was complete.") from None
+    return bytes(body)
+
+
+def _parse_offer(body: bytes) -> tuple[str, str]:
+    try:
+        offer = json.loads(body)
+    except (ValueError, RecursionError):
+        raise InvalidRequest("The offer is not valid JSON; send {sdp, type}.") from None
+    if not isinstance(offer, dict):
+        raise InvalidRequest("The offer must be a JSON object with sdp and type.")
+    sdp, kind = offer.get("sdp"), offer.get("type")
+    if kind != "offer":
+        raise InvalidRequest('The field type must be "offer".')
+    if not isinstance(sdp, str) or not sdp.startswith("v=0"):
+        raise InvalidRequest("The field sdp must be a session description (RFC 8866), which begins with v=0.")
+    return sdp, kind
