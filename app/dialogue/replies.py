@@ -80,8 +80,7 @@ def text_ended(step: Step, event: ReplyTextEnded) -> None:
     if not reply.text.strip():
         _fail(step, Phrase.NO_ANSWER)
         return
-    if reply.total_samples is None and not reply.pending_sound:
-        step.set_timer(Timer.SOUND, step.state.limits.sound_timeout_s)  # from here on silence is the voice's fault
+    _expect_sound(step)
     if reply.audible:
         _tell_timings(step)
 
@@ -131,6 +130,17 @@ def played(step: Step, before: Reply, event: Played) -> None:
     expect_playback(step)
     if reply.total_samples is not None and not reply.pending_sound:
         _end_of_sound(step)
+    else:
+        _expect_sound(step)
+
+
+def _expect_sound(step: Step) -> None:
+    """With all text written and none of its sound queued, silence is the voice's fault."""
+    reply = step.state.reply
+    assert reply is not None
+    waiting = reply.text_ended and reply.total_samples is None and not reply.pending_sound
+    if waiting and Timer.SOUND not in step.state.timers:
+        step.set_timer(Timer.SOUND, step.state.limits.sound_timeout_s)
 
 
 def expect_playback(step: Step) -> None:

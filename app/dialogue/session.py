@@ -1,0 +1,289 @@
+"""The shell around the machine: turns sound and messages into events, and commands into work."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from app.audio import vad
+from app.audio.frames import Pcm
+from app.audio.playout import Playout
+from app.audio.utterance import UtteranceRecorder
+from app.config import Settings
+from app.dialogue import commands as do
+from app.dialogue import events as ev
+from app.dialogue.machine import reduce
+from app.dialogue.ports import EventSink, WireEvent
+from app.dialogue.setup import limits, sampling
+from app.dialogue.speaking import ReplySpeaker
+from app.dialogue.stages import Stages
+from app.dialogue.state import State
+from app.dialogue.wire import Ping, parse
+from app.errors import InvalidRequest, StageError
+from app.llm import GenerateRequest, LlmEvent, TextDelta
+from app.telemetry.log import log_event
+
+_log = logging.getLogger("parley.session")
+_END_TIMEOUT_S = 2.0
+"""How long closing waits for the worker to forget the session; it may be dead."""
+
+
+class Session:
+    """One conversation. Implements ConversationPort; all methods belong on its event loop.
+
+    Every event goes through ``_post``, which runs the machine and carries out its commands at once
+    and in order: between a sample being taken from the playout and the machine knowing of it, nothing
+    else can happen.
+    """
+
+    def __init__(self, session_id: str, stages: Stages, settings: Settings, send: EventSink) -> None:
+        self._id = session_id
+        self._stages = stages
+        self._settings = settings
+        self._send = send
+        self._loop = asyncio.get_running_loop()
+        self._playout = Playout(
+            capacity_s=settings.audio.output_buffer_s,
+            duck_db=settings.audio.duck_db,
+            on_played=lambda generation, samples: self._post(ev.Played(generation, samples)),
+        )
+        self._voice = stages.new_voice_detector()
+        self._recorder = UtteranceRecorder(
+            pre_roll_ms=settings.vad.pre_roll_ms, max_utterance_s=settings.turn.max_utterance_s
+        )
+        self._state = State(
+            limits=limits(settings, has_turn_model=stages.turn is not None),
+            system_prompt=settings.assistant.system_prompt,
+            language=stages.phrases.language,
+        )
+        self._inbox: deque[ev.Event] = deque()
+        self._draining = False
+        self._alarm: asyncio.TimerHandle | None = None
+        self._sent = 0
+        self._group = asyncio.TaskGroup()
+        self._recognitions: dict[tuple[str, int], list[asyncio.Task[None]]] = {}
+        self._reply_task: asyncio.Task[None] | None = None
+        self._ended = asyncio.Event()
+        self._close_reason = ""
+        self._runner = self._loop.create_task(self._run(), name=f"session {session_id}")
+
+    # ConversationPort
+
+    @property
+    def id(self) -> str:
+        return self._id
+
+    @property
+    def playout(self) -> Playout:
+        return self._playout
+
+    @property
+    def state(self) -> State:
+        """The conversation as it stands, for reading only."""
+        return self._state
+
+    def push_audio(self, pcm: Pcm) -> None:
+        if self._state.closed:
+            return
+        self._recorder.push(pcm)
+        for voice in self._voice.push(pcm):
+            if isinstance(voice, vad.SpeechStarted):
+                self._recorder.hold(voice.at_sample)
+                self._post(ev.SpeechStarted(voice.at_sample))
+            else:
+                self._post(ev.SpeechStopped(voice.at_sample))
+
+    def receive(self, event: WireEvent) -> None:
+        try:
+            parsed = parse(event)
+        except InvalidRequest as error:
+            fields = {"type": "invalid_request_error", "code": error.code, "message": str(error)}
+            self._tell("error", {"error": {**fields, "event_id": event.get("event_id")}})
+            return
+        if isinstance(parsed, Ping):
+            self._tell("parley.pong", {"id": parsed.id})
+        else:
+            self._post(parsed)
+
+    async def close(self, reason: str) -> None:
+        self._post(ev.HungUp(reason))
+        await asyncio.shield(self._runner)
+
+    async def wait_closed(self) -> None:
+        await asyncio.shield(self._runner)
+
+    # The life of the session
+
+    async def _run(self) -> None:
+        try:
+            async with self._group:
+                self._greet()
+                await self._ended.wait()
+                for task in [*self._tasks()]:
+                    task.cancel()
+        except BaseExceptionGroup as group:
+            log_event(_log, "session_broke", level=logging.ERROR, error=group, session=self._id)
+            self._post(ev.HungUp("internal_error"))
+        finally:
+            self._cancel_alarm()
+            with contextlib.suppress(StageError, TimeoutError):
+                async with asyncio.timeout(_END_TIMEOUT_S):
+                    await self._stages.llm.end_session(self._id)
+            self._tell("parley.closed", {"reason": self._close_reason})
+
+    def _greet(self) -> None:
+        assistant, llm, tts = self._settings.assistant, self._settings.llm, self._settings.tts
+        session = {"id": self._id, "model": llm.model, "voice": tts.voice or tts.backend, "language": assistant.language}
+        self._tell("session.created", {"session": session})
+        self._tell("parley.state", {"state": self._state.phase})
+        self._arm()
+        if assistant.greeting:
+            self._post(ev.GreetingDue(assistant.greeting))
+
+    def _tasks(self) -> list[asyncio.Task[None]]:
+        recognitions = [task for tasks in self._recognitions.values() for task in tasks]
+        return [*recognitions, *([self._reply_task] if self._reply_task is not None else [])]
+
+    # Events in, commands out
+
+    def _post(self, event: ev.Event) -> None:
+        self._inbox.append(event)
+        if self._draining:  # a command has led to an event: it waits its turn
+            return
+        self._draining = True
+        try:
+            while self._inbox:
+                self._state, commands = reduce(self._state, self._inbox.popleft(), self._loop.time())
+                for command in commands:
+                    self._carry_out(command)
+        finally:
+            self._draining = False
+        if self._state.utterance is None:
+            self._recorder.release()
+        self._arm()
+
+    def _carry_out(self, command: do.Command) -> None:
+        match command:
+            case do.Tell():
+                self._tell(command.type, command.fields)
+            case do.Transcribe():
+                self._recognise(command.utterance_id, command.revision, self._transcribe(command))
+            case do.JudgeTurn():
+                self._recognise(command.utterance_id, command.revision, self._judge(command))
+            case do.DropRecognition():
+                for task in self._recognitions.get((command.utterance_id, command.revision), []):
+                    task.cancel()
+            case do.Generate():
+                self._playout.begin(command.generation)
+                request = GenerateRequest(command.messages, sampling(self._settings), self._id)
+                self._speak(command.generation, self._stages.llm.generate(request))
+            case do.Say():
+                self._playout.begin(command.generation)
+                self._speak(command.generation, _fixed_text(command.text))
+            case do.SayPhrase():
+                self._say_phrase(command)
+            case do.CancelReply():
+                self._playout.finish(command.generation)
+                if self._reply_task is not None:
+                    self._reply_task.cancel()
+                    self._reply_task = None
+            case do.Flush():
+                self._playout.flush()
+            case do.Hold():
+                self._playout.hold()
+            case do.Release():
+                self._playout.release()
+            case do.Duck():
+                self._playout.duck()
+            case do.Unduck():
+                self._playout.unduck()
+            case do.EndSession():
+                self._close_reason = command.reason
+                self._ended.set()
+
+    def _tell(self, type: str, fields: Any) -> None:
+        self._sent += 1
+        self._send({"type": type, "event_id": f"event_{self._sent}", **fields})
+
+    def _arm(self) -> None:
+        deadline = self._state.next_deadline
+        if self._alarm is not None and self._alarm.when() == deadline:
+            return
+        self._cancel_alarm()
+        if deadline is not None:
+            self._alarm = self._loop.call_at(deadline, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._post(ev.Tick(self._recorder.position))
+
+    def _cancel_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    # Work
+
+    def _recognise(self, utterance_id: str, revision: int, work: Any) -> None:
+        key = (utterance_id, revision)
+        task = self._group.create_task(work)
+        tasks = self._recognitions.setdefault(key, [])
+        tasks.append(task)
+        task.add_done_callback(lambda done: self._forget_recognition(key, done))
+
+    def _forget_recognition(self, key: tuple[str, int], task: asyncio.Task[None]) -> None:
+        tasks = self._recognitions.get(key, [])
+        tasks.remove(task)
+        if not tasks:
+            self._recognitions.pop(key, None)
+
+    async def _transcribe(self, command: do.Transcribe) -> None:
+        ids = (command.utterance_id, command.segment, command.revision)
+        language = self._settings.assistant.language
+        pcm = self._recorder.slice(command.start_sample, command.end_sample)
+        try:
+            result = await self._stages.asr.transcribe(pcm, language=None if language == "auto" else language)
+        except StageError as error:
+            log_event(_log, "recognition_failed", level=logging.WARNING, session=self._id, code=error.code)
+            self._post(ev.TranscriptionFailed(*ids, error.code, str(error)))
+        except Exception as error:
+            log_event(_log, "recognition_broke", level=logging.ERROR, error=error, session=self._id)
+            self._post(ev.TranscriptionFailed(*ids, "internal_error", "Recognition broke; see the server's log."))
+        else:
+            self._post(ev.Transcribed(*ids, result.text, result.language))
+
+    async def _judge(self, command: do.JudgeTurn) -> None:
+        assert self._stages.turn is not None
+        pcm = self._recorder.slice(command.start_sample, command.end_sample)
+        try:
+            completeness = await self._stages.turn.completeness(pcm)
+        except Exception as error:  # the longest pause decides then; nothing is lost but time
+            log_event(_log, "turn_model_failed", level=logging.WARNING, error=error, session=self._id)
+        else:
+            self._post(ev.TurnJudged(command.utterance_id, command.revision, completeness))
+
+    def _speak(self, generation: int, events: AsyncGenerator[LlmEvent, None]) -> None:
+        self._reply_task = self._group.create_task(self._guard_reply(generation, events))
+
+    async def _guard_reply(self, generation: int, events: AsyncGenerator[LlmEvent, None]) -> None:
+        try:
+            await ReplySpeaker(generation, self._stages.tts, self._playout, self._post).run(events)
+        except Exception as error:
+            log_event(_log, "reply_broke", level=logging.ERROR, error=error, session=self._id)
+            message = "The reply broke; see the server's log."
+            self._post(ev.ReplyFailed(generation, "llm", "internal_error", message))
+
+    def _say_phrase(self, command: do.SayPhrase) -> None:
+        sound = self._stages.phrases.sound(command.phrase)
+        self._playout.begin(command.generation)
+        self._playout.write(command.generation, sound)
+        self._playout.finish(command.generation)
+        self._post(ev.ReplySoundEnded(command.generation, len(sound)))
+
+
+async def _fixed_text(text: str) -> AsyncGenerator[LlmEvent, None]:
+    yield TextDelta(text)

@@ -1,0 +1,96 @@
+"""One reply on its way from the language model to the playout: two tasks with a short queue between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+from app.audio.frames import OUTPUT_RATE_HZ
+from app.audio.playout import Playout
+from app.audio.resample import Resampler
+from app.dialogue.events import (
+    ClauseSound,
+    ClauseStarted,
+    Event,
+    ReplyFailed,
+    ReplySoundEnded,
+    ReplyText,
+    ReplyTextEnded,
+)
+from app.errors import StageError
+from app.llm import Finished, LlmEvent, TextDelta
+from app.tts import Clause, Synthesizer
+from app.tts.clauses import ClauseSplitter
+from app.tts.timing import ClauseTimer
+
+_CLAUSES_AHEAD = 8
+"""Text that may wait for the voice. Beyond this the language model's stream is read no further."""
+
+
+class ReplySpeaker:
+    """Speaks the text of one generation and posts what happens. ``run`` ends when all sound is queued."""
+
+    def __init__(self, generation: int, tts: Synthesizer, playout: Playout, post: Callable[[Event], None]) -> None:
+        self._generation = generation
+        self._tts = tts
+        self._playout = playout
+        self._post = post
+        self._clauses: asyncio.Queue[Clause | None] = asyncio.Queue(_CLAUSES_AHEAD)
+
+    async def run(self, events: AsyncGenerator[LlmEvent, None]) -> None:
+        """Failures of a stage become ReplyFailed; cancelling cancels both stages."""
+        async with asyncio.TaskGroup() as group:
+            voice = group.create_task(self._voice())
+            if not await self._read(events):
+                voice.cancel()
+
+    async def _read(self, events: AsyncGenerator[LlmEvent, None]) -> bool:
+        splitter = ClauseSplitter()
+        usage = None
+        try:
+            async with aclosing(events) as stream:
+                async for event in stream:
+                    match event:
+                        case TextDelta(text):
+                            self._post(ReplyText(self._generation, text))
+                            for clause in splitter.feed(text):
+                                await self._clauses.put(clause)
+                        case Finished():
+                            usage = event.usage
+        except StageError as error:
+            self._post(ReplyFailed(self._generation, "llm", error.code, str(error)))
+            return False
+        self._post(ReplyTextEnded(self._generation, usage))
+        for clause in splitter.finish():
+            await self._clauses.put(clause)
+        await self._clauses.put(None)
+        return True
+
+    async def _voice(self) -> None:
+        resampler = Resampler(self._tts.rate_hz, OUTPUT_RATE_HZ)
+        queued = 0
+        index = 0
+        try:
+            while (clause := await self._clauses.get()) is not None:
+                if not clause.spoken:
+                    continue
+                await self._playout.room()
+                self._post(ClauseStarted(self._generation))
+                timer = ClauseTimer(clause, OUTPUT_RATE_HZ, first_sample=queued)
+                async with aclosing(self._tts.synthesize(clause.spoken)) as chunks:  # type: ignore[type-var]
+                    async for chunk in chunks:
+                        pcm = resampler.process(chunk)
+                        queued += len(pcm)
+                        timer.add(pcm)
+                        self._playout.write(self._generation, pcm)
+                        self._post(ClauseSound(self._generation, index, timer.words(), queued, final=False))
+                self._post(ClauseSound(self._generation, index, timer.finish(), queued, final=True))
+                index += 1
+        except StageError as error:
+            self._post(ReplyFailed(self._generation, "tts", error.code, str(error)))
+            return
+        tail = resampler.flush()
+        self._playout.write(self._generation, tail)
+        self._playout.finish(self._generation)
+        self._post(ReplySoundEnded(self._generation, queued + len(tail)))

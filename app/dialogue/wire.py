@@ -1,0 +1,52 @@
+"""Client events as they come over the wire, checked and made into events of the machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from app.dialogue.events import AnswerRequested, StopRequested, TypedText
+from app.dialogue.ports import WireEvent
+from app.errors import InvalidRequest
+
+_MAX_TYPED_CHARS = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    id: Any
+
+
+ClientEvent: TypeAlias = TypedText | AnswerRequested | StopRequested | Ping
+
+
+def parse(event: WireEvent) -> ClientEvent:
+    """What the client asks for. Raises InvalidRequest naming the field that is wrong."""
+    match event.get("type"):
+        case "conversation.item.create":
+            return TypedText(_typed_text(event.get("item")))
+        case "response.create":
+            return AnswerRequested()
+        case "response.cancel":
+            return StopRequested()
+        case "parley.ping":
+            return Ping(event.get("id"))
+        case other:
+            raise InvalidRequest(f"Unknown event type {str(other)[:80]!r}; docs/events.md lists those that are known.")
+
+
+def _typed_text(item: Any) -> str:
+    if not isinstance(item, dict) or item.get("type") != "message" or item.get("role") != "user":
+        raise InvalidRequest("item must be an object with type 'message' and role 'user'.")
+    content = item.get("content")
+    if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
+        raise InvalidRequest("item.content must be a list of parts like {type: 'input_text', text: '...'}.")
+    texts = [part.get("text") for part in content if part.get("type") == "input_text"]
+    if len(texts) != len(content) or not all(isinstance(text, str) for text in texts):
+        raise InvalidRequest("item.content: only parts of type 'input_text' with a string text are accepted.")
+    text = " ".join(texts).strip()
+    if not text:
+        raise InvalidRequest("item.content: the text is empty.")
+    if len(text) > _MAX_TYPED_CHARS:
+        raise InvalidRequest(f"item.content: {len(text)} characters; at most {_MAX_TYPED_CHARS} are accepted.")
+    return text

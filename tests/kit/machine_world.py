@@ -1,0 +1,226 @@
+"""A world around the pure machine in which anything that is possible can happen next.
+
+It keeps its own books of what the user said and what reached the ear, independent of the machine's,
+so that the properties compare two accounts of the same events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from app.dialogue import commands as do
+from app.dialogue import events as ev
+from app.dialogue.machine import reduce
+from app.dialogue.state import Limits, State, conversation
+from app.llm import ChatMessage, Usage
+
+LIMITS = Limits(
+    silence_s=0.2,
+    pre_roll_samples=6400,
+    turn_threshold=0.5,
+    turn_wait_s=2.0,
+    barge_in_s=0.35,
+    max_utterance_s=60.0,
+    recognition_timeout_s=5.0,
+    first_text_timeout_s=5.0,
+    stall_timeout_s=3.0,
+    sound_timeout_s=5.0,
+    playback_timeout_s=5.0,
+    idle_timeout_s=600.0,
+)
+WORD_SAMPLES = 9600
+WORDS = ["one ", "two, ", "three ", "four. ", "five ", "six "]
+
+
+@dataclass
+class ReplyBooks:
+    """What is true of one reply, as the world sees it."""
+
+    generation: int
+    is_phrase: bool = False
+    text: str = ""
+    words_sounded: int = 0
+    clause: int = 0
+    clause_open: bool = False
+    text_ended: bool = False
+    sound_ended: bool = False
+    queued: int = 0
+    played: int = 0
+    cancelled: bool = False
+
+    @property
+    def heard(self) -> str:
+        """The words whose sound has been played to the end."""
+        return "".join(WORDS[i % len(WORDS)] for i in range(min(self.played // WORD_SAMPLES, self.words_sounded))).strip()
+
+
+@dataclass
+class World:
+    state: State = field(default_factory=lambda: State(LIMITS, system_prompt="Be kind."))
+    now: float = 100.0
+    sample: int = 0
+    recognitions: list[do.Transcribe] = field(default_factory=list)
+    judgements: list[do.JudgeTurn] = field(default_factory=list)
+    replies: dict[int, ReplyBooks] = field(default_factory=dict)
+    current: int = 0
+    """Generation that the playout accepts."""
+    held: bool = False
+    told: list[do.Tell] = field(default_factory=list)
+    prompts: list[tuple[ChatMessage, ...]] = field(default_factory=list)
+    said: dict[str, str] = field(default_factory=dict)
+    """Non-empty words recognised for an utterance, by its id, in the revision that counted last."""
+
+    def post(self, event: ev.Event) -> None:
+        self.state, commands = reduce(self.state, event, self.now)
+        for command in commands:
+            self._carry_out(command)
+
+    def _carry_out(self, command: do.Command) -> None:
+        match command:
+            case do.Transcribe():
+                self.recognitions.append(command)
+            case do.JudgeTurn():
+                self.judgements.append(command)
+            case do.Generate():
+                self.prompts.append(command.messages)
+                self._begin(ReplyBooks(command.generation))
+            case do.Say():
+                self._begin(ReplyBooks(command.generation))
+            case do.SayPhrase():
+                self._begin(ReplyBooks(command.generation, is_phrase=True))
+                books = self.replies[command.generation]
+                books.queued, books.sound_ended = 2 * WORD_SAMPLES, True
+                self.post(ev.ReplySoundEnded(command.generation, books.queued))
+            case do.CancelReply():
+                self.replies[command.generation].cancelled = True
+            case do.Flush():
+                if self.current in self.replies:
+                    self.replies[self.current].queued = self.replies[self.current].played
+            case do.Hold():
+                self.held = True
+            case do.Release():
+                self.held = False
+            case do.Tell():
+                self.told.append(command)
+
+    def _begin(self, books: ReplyBooks) -> None:
+        assert books.generation > self.current, "generations only grow"
+        self.current = books.generation
+        self.held = False
+        self.replies[books.generation] = books
+
+    # What can happen
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+        self.sample += int(seconds * 16000)
+        self.post(ev.Tick(self.sample))
+
+    def start_speech(self) -> None:
+        self.sample += 320
+        self.post(ev.SpeechStarted(self.sample))
+
+    def stop_speech(self) -> None:
+        self.now += 0.2
+        self.sample += 3200
+        self.post(ev.SpeechStopped(self.sample - 3200))
+
+    def recognise(self, pick: int, text: str | None) -> None:
+        """Deliver an outstanding result, not always in order; None is a failure."""
+        if not self.recognitions:
+            return
+        work = self.recognitions.pop(pick % len(self.recognitions))
+        if text is None:
+            failure = ev.TranscriptionFailed(work.utterance_id, work.segment, work.revision, "stage_failed", "x")
+            self.post(failure)
+        else:
+            self.post(ev.Transcribed(work.utterance_id, work.segment, work.revision, text, "en"))
+
+    def judge(self, pick: int, completeness: float) -> None:
+        if self.judgements:
+            work = self.judgements.pop(pick % len(self.judgements))
+            self.post(ev.TurnJudged(work.utterance_id, work.revision, completeness))
+
+    def write_word(self, pick: int, *, stale: bool) -> None:
+        """The next word of a reply: text first, its sound later. Cancelled replies may still emit."""
+        books = self._reply(pick, stale)
+        if books is None or books.text_ended or books.is_phrase:
+            return
+        word = WORDS[len(books.text.split()) % len(WORDS)]
+        if not books.cancelled:
+            books.text += word
+        self.post(ev.ReplyText(books.generation, word))
+
+    def sound_word(self, pick: int, *, stale: bool) -> None:
+        """The next written word becomes sound, each word a clause of its own."""
+        books = self._reply(pick, stale)
+        if books is None or books.is_phrase or books.sound_ended:
+            return
+        written = len(books.text.split())
+        if books.cancelled or books.words_sounded >= written:
+            self.post(ev.ClauseSound(books.generation, 99, ((1, 1),), 1, True)) if books.cancelled else None
+            return
+        end = sum(len(WORDS[i % len(WORDS)]) for i in range(books.words_sounded + 1))
+        books.words_sounded += 1
+        books.queued += WORD_SAMPLES
+        self.post(ev.ClauseStarted(books.generation))
+        words = ((end, books.queued),)
+        self.post(ev.ClauseSound(books.generation, books.words_sounded - 1, words, books.queued, True))
+
+    def end_text(self, pick: int, *, stale: bool) -> None:
+        books = self._reply(pick, stale)
+        if books is not None and not books.text_ended and not books.is_phrase:
+            books.text_ended = True
+            self.post(ev.ReplyTextEnded(books.generation, Usage(1, 0, 1)))
+
+    def end_sound(self, pick: int, *, stale: bool) -> None:
+        books = self._reply(pick, stale)
+        if books is None or not books.text_ended or books.sound_ended:
+            return
+        while not books.cancelled and books.words_sounded < len(books.text.split()):
+            self.sound_word(pick, stale=stale)
+        books.sound_ended = True
+        self.post(ev.ReplySoundEnded(books.generation, books.queued))
+
+    def fail(self, pick: int, stage: str, *, stale: bool) -> None:
+        books = self._reply(pick, stale)
+        if books is not None and not books.is_phrase and not books.sound_ended:
+            assert stage in ("llm", "tts")
+            self.post(ev.ReplyFailed(books.generation, stage, "stage_failed", "x"))  # type: ignore[arg-type]
+
+    def play(self, samples: int) -> None:
+        """The transport takes sound, if there is any that is not held back."""
+        books = self.replies.get(self.current)
+        if books is None or self.held or self.state.closed or self.state.reply is None:
+            return
+        taken = min(samples, books.queued - books.played)
+        if taken > 0:
+            books.played += taken
+            self.post(ev.Played(books.generation, books.played))
+
+    def _reply(self, pick: int, stale: bool) -> ReplyBooks | None:
+        if not self.replies:
+            return None
+        if stale:
+            return self.replies[sorted(self.replies)[pick % len(self.replies)]]
+        return self.replies[self.current]
+
+    # What must hold after every event
+
+    def check(self) -> None:
+        assistant = [item for item in conversation(self.state) if item.role == "assistant"]
+        heard = [books.heard for books in self.replies.values() if not books.is_phrase and books.heard]
+        assert [item.text for item in assistant] == heard, "history is what was heard"
+        ids = [item.id for item in conversation(self.state)]
+        assert len(ids) == len(set(ids)), "one item per reply and per utterance"
+        assert all(item.text for item in conversation(self.state)), "no empty items"
+        if not self.state.closed:
+            assert self.state.next_deadline is not None, f"{self.state.phase} has no way out by itself"
+
+    def settle(self, seconds: float = 200.0) -> None:
+        """All stages are dead and the user is silent from now on; only time passes and sound is played."""
+        end = self.now + seconds
+        while self.now < end and self.state.phase != "listening":
+            self.advance(0.1)
+            self.play(1600 * 3)
+            self.check()

@@ -1,0 +1,252 @@
+"""A scripted conversation: the real session on fake stages, in virtual time.
+
+The user's speech is sound whose samples are not zero; what the recogniser makes of it is scripted, as
+are the language model's answers. The voice speaks every character for ``MS_PER_CHAR``, so that
+tests know to the sample which words have been heard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from app.asr import Transcript
+from app.audio.frames import FRAME_MS, INPUT_FRAME, OUTPUT_FRAME, OUTPUT_RATE_HZ, Pcm
+from app.audio.vad import SpeechStarted, SpeechStopped, VadEvent
+from app.config import Settings
+from app.dialogue.phrasebook import PhraseBook
+from app.dialogue.session import Session
+from app.dialogue.stages import Stages
+from app.llm import Finished, GenerateRequest, LlmEvent, TextDelta, Usage
+from app.telemetry.stage import StageReport
+
+MS_PER_CHAR = 40
+_REPORT = StageReport("fake", "scripted", 0.0, 0.0, 0.0)
+
+
+class LoudnessDetector:
+    """Speech is whatever is not silence; stops after ``silence_ms`` of it, like the real one."""
+
+    def __init__(self, silence_ms: int) -> None:
+        self._silence = silence_ms * 16
+        self._position = 0
+        self._speech_end = 0
+        self._speaking = False
+
+    def push(self, frame: Pcm) -> tuple[VadEvent, ...]:
+        start = self._position
+        self._position += len(frame)
+        if frame.any():
+            self._speech_end = self._position
+            if not self._speaking:
+                self._speaking = True
+                return (SpeechStarted(start),)
+        elif self._speaking and self._position - self._speech_end >= self._silence:
+            self._speaking = False
+            return (SpeechStopped(self._speech_end),)
+        return ()
+
+
+@dataclass
+class FakeRecognizer:
+    """Answers with the next of ``texts`` (or what ``hear`` makes of the sound) after ``delay_s``."""
+
+    texts: list[str] = field(default_factory=list)
+    delay_s: float = 0.1
+    error: Exception | None = None
+    calls: list[int] = field(default_factory=list)
+    hear: Callable[[Pcm], str] | None = None
+
+    async def load(self) -> StageReport:
+        return _REPORT
+
+    async def transcribe(self, pcm: Pcm, *, language: str | None = None) -> Transcript:
+        self.calls.append(len(pcm))
+        await asyncio.sleep(self.delay_s)
+        if self.error is not None:
+            raise self.error
+        if self.hear is not None:
+            return Transcript(self.hear(pcm), "en")
+        return Transcript(self.texts.pop(0) if self.texts else "", "en")
+
+    async def close(self) -> None: ...
+
+
+@dataclass
+class FakeLanguageModel:
+    """Streams the next of ``replies`` word by word. An item of a reply may be text, a pause in s, or an error."""
+
+    replies: list[list[str | float | Exception]] = field(default_factory=list)
+    first_token_s: float = 0.05
+    token_s: float = 0.01
+    requests: list[GenerateRequest] = field(default_factory=list)
+    tokens_sent: int = 0
+    running: int = 0
+    ended_sessions: list[str] = field(default_factory=list)
+
+    async def load(self) -> StageReport:
+        return _REPORT
+
+    async def generate(self, request: GenerateRequest) -> AsyncGenerator[LlmEvent, None]:
+        self.requests.append(request)
+        self.running += 1
+        try:
+            await asyncio.sleep(self.first_token_s)
+            sent = 0
+            for part in self.replies.pop(0) if self.replies else ["All right."]:
+                if isinstance(part, Exception):
+                    raise part
+                if isinstance(part, float):
+                    await asyncio.sleep(part)
+                    continue
+                for word in part.split(" "):
+                    await asyncio.sleep(self.token_s)
+                    self.tokens_sent += 1
+                    yield TextDelta(word if sent == 0 else f" {word}")
+                    sent += 1
+            yield Finished("stop", Usage(10, 0, sent))
+        finally:
+            self.running -= 1
+
+    async def end_session(self, session_id: str) -> None:
+        self.ended_sessions.append(session_id)
+
+    async def close(self) -> None: ...
+
+
+@dataclass
+class FakeVoice:
+    """Every character sounds for MS_PER_CHAR, after ``delay_s``. Raises ``error`` instead if there is one."""
+
+    rate_hz: int = OUTPUT_RATE_HZ
+    delay_s: float = 0.02
+    error: Exception | None = None
+    spoken: list[str] = field(default_factory=list)
+    stall: bool = False
+
+    async def load(self) -> StageReport:
+        return _REPORT
+
+    async def synthesize(self, text: str) -> AsyncIterator[Pcm]:
+        await asyncio.sleep(self.delay_s)
+        if self.error is not None:
+            raise self.error
+        if self.stall:
+            await asyncio.sleep(1e6)
+        self.spoken.append(text)
+        yield np.full(len(text) * MS_PER_CHAR * self.rate_hz // 1000, 1000, np.int16)
+
+    async def close(self) -> None: ...
+
+
+@dataclass
+class FakeTurnModel:
+    completeness_value: float = 1.0
+    delay_s: float = 0.02
+
+    async def completeness(self, pcm: Pcm) -> float:
+        await asyncio.sleep(self.delay_s)
+        return self.completeness_value
+
+
+class Script:
+    """One session with its world. Use as an async context manager inside ``run_virtual``."""
+
+    def __init__(
+        self,
+        *,
+        asr: FakeRecognizer | None = None,
+        llm: FakeLanguageModel | None = None,
+        tts: FakeVoice | None = None,
+        turn: FakeTurnModel | None = None,
+        **overrides: dict[str, Any],
+    ) -> None:
+        self.asr = asr or FakeRecognizer()
+        self.llm = llm or FakeLanguageModel()
+        self.tts = tts or FakeVoice()
+        self.turn = turn or FakeTurnModel()
+        self.settings = Settings.model_validate(overrides)
+        self.events: list[dict[str, Any]] = []
+        self.event_times: list[float] = []
+        self.heard: list[Pcm] = []
+        self.playing = True
+        """False: the transport has stopped taking sound."""
+
+    async def __aenter__(self) -> Script:
+        self.loop = asyncio.get_running_loop()
+        voice_ok = FakeVoice()
+        phrases = await PhraseBook.prepare(voice_ok, "en")
+        stages = Stages(
+            new_voice_detector=lambda: LoudnessDetector(self.settings.vad.silence_ms),
+            asr=self.asr,
+            llm=self.llm,
+            tts=self.tts,
+            turn=self.turn,
+            phrases=phrases,
+        )
+        self.session = Session("sess_test", stages, self.settings, self._on_event)
+        self._clock = self.loop.create_task(self._transport())
+        self._say_until = 0.0
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.session.close("test over")
+        self._clock.cancel()
+
+    def _on_event(self, event: Any) -> None:
+        self.events.append(dict(event))
+        self.event_times.append(self.loop.time())
+
+    async def _transport(self) -> None:
+        silence, speech = np.zeros(INPUT_FRAME, np.int16), np.full(INPUT_FRAME, 5000, np.int16)
+        next_at = self.loop.time()
+        while True:
+            self.session.push_audio(speech if self.loop.time() < self._say_until - 1e-9 else silence)
+            if self.playing:
+                self.heard.append(self.session.playout.read(OUTPUT_FRAME))
+            next_at += FRAME_MS / 1000
+            await asyncio.sleep(next_at - self.loop.time())
+
+    # What the user does
+
+    async def speak(self, seconds: float) -> None:
+        """Make sound for ``seconds`` and return when it ends."""
+        self._say_until = self.loop.time() + seconds
+        await asyncio.sleep(seconds)
+
+    async def wait(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def until(self, condition: Callable[[], bool], timeout_s: float = 30.0) -> float:
+        """Wait for ``condition``; the seconds it took. Fails after ``timeout_s``."""
+        began = self.loop.time()
+        while not condition():
+            if self.loop.time() - began > timeout_s:
+                raise AssertionError(f"not within {timeout_s} s; last events: {self.events[-6:]}")
+            await asyncio.sleep(0.01)
+        return self.loop.time() - began
+
+    async def until_event(self, type: str, *, count: int = 1, timeout_s: float = 30.0) -> dict[str, Any]:
+        await self.until(lambda: len(self.told(type)) >= count, timeout_s)
+        return self.told(type)[count - 1]
+
+    # What can be seen
+
+    def told(self, type: str) -> list[dict[str, Any]]:
+        return [event for event in self.events if event["type"] == type]
+
+    @property
+    def phase(self) -> str:
+        return self.session.state.phase
+
+    @property
+    def history(self) -> list[tuple[str, str]]:
+        return [(item.role, item.text) for item in self.session.state.history]
+
+    def silent_for(self, seconds: float) -> bool:
+        frames = int(seconds * 1000 / FRAME_MS)
+        return not any(frame.any() for frame in self.heard[-frames:])
