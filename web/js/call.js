@@ -1,0 +1,145 @@
+// One WebRTC call: offer, answer, data channel, heartbeat. Knows nothing of the page.
+
+import { Problem } from "./problem.js";
+import { hangUp, offer } from "./server.js";
+
+const GATHERING_MS = 2000; // An unreachable STUN server must not hold up a call on the local network.
+const PING_MS = 3000;
+const SILENCE_MS = 10000; // Three heartbeats unanswered: the server is gone, whatever ICE still believes.
+const RECOVERY_MS = 6000; // ICE often comes back from "disconnected" by itself within this.
+
+const after = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/**
+ * Events: "message" (detail: the server's event), "lost" (detail: Problem; the call is over).
+ * `stream` is given to an <audio> element before the call begins, and gets the reply's track later.
+ */
+export class Call extends EventTarget {
+  #config;
+  #peer = null;
+  #channel = null;
+  #sender = null;
+  #callId = null;
+  #timers = [];
+  #lastHeard = 0;
+  #ended = false;
+  stream = new MediaStream();
+
+  constructor(config) {
+    super();
+    this.#config = config;
+  }
+
+  /** Connect; `track` may be null (no microphone yet). Resolves once events can flow. Throws Problem. */
+  async connect(track) {
+    if (!window.RTCPeerConnection) throw new Problem("unsupported");
+    const peer = (this.#peer = new RTCPeerConnection({ iceServers: this.#config.ice_servers ?? [] }));
+    this.#channel = peer.createDataChannel("oai-events");
+    // The sender exists even without a track, so that a microphone can join later without a new offer.
+    this.#sender = peer.addTransceiver(track ?? "audio", { direction: "sendrecv" }).sender;
+    peer.addEventListener("track", ({ track: reply }) => this.stream.addTrack(reply));
+    this.#channel.addEventListener("message", ({ data }) => this.#receive(data));
+    try {
+      await peer.setLocalDescription();
+      await this.#gathered();
+      const answer = await offer(peer.localDescription);
+      this.#callId = answer.call_id;
+      if (this.#ended) return this.#release();
+      await peer.setRemoteDescription({ type: answer.type, sdp: answer.sdp });
+      await this.#opened();
+    } catch (error) {
+      this.close();
+      throw error instanceof Problem ? error : new Problem("no_connection");
+    }
+    this.#watch();
+  }
+
+  get open() {
+    return this.#channel?.readyState === "open";
+  }
+
+  send(event) {
+    if (this.open) this.#channel.send(JSON.stringify(event));
+  }
+
+  /** Speak through `track` from now on; null stops sending. */
+  async use(track) {
+    await this.#sender?.replaceTrack(track);
+  }
+
+  /** Hang up. Idempotent. */
+  close() {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#release();
+  }
+
+  #release() {
+    this.#timers.forEach(clearInterval);
+    this.#channel?.close();
+    this.#peer?.close();
+    if (this.#callId) hangUp(this.#callId);
+    this.#callId = null;
+  }
+
+  #lose(code) {
+    if (this.#ended) return;
+    this.close();
+    this.dispatchEvent(new CustomEvent("lost", { detail: new Problem(code) }));
+  }
+
+  #receive(data) {
+    this.#lastHeard = performance.now();
+    let event;
+    try {
+      event = JSON.parse(data);
+    } catch {
+      return;
+    }
+    if (event === null || typeof event !== "object" || event.type === "parley.pong") return;
+    this.dispatchEvent(new CustomEvent("message", { detail: event }));
+    if (event.type === "parley.closed") this.#lose(/idle/.test(event.reason) ? "idle" : "server_closed");
+  }
+
+  #gathered() {
+    if (this.#peer.iceGatheringState === "complete") return undefined;
+    const complete = new Promise((resolve) => {
+      this.#peer.addEventListener("icegatheringstatechange", () => {
+        if (this.#peer.iceGatheringState === "complete") resolve();
+      });
+    });
+    return Promise.race([complete, after(GATHERING_MS)]);
+  }
+
+  #opened() {
+    const limitMs = (this.#config.connect_timeout_s ?? 15) * 1000;
+    return new Promise((resolve, reject) => {
+      const fail = () => reject(new Problem("no_connection"));
+      this.#timers.push(setTimeout(fail, limitMs));
+      this.#channel.addEventListener("open", resolve);
+      this.#channel.addEventListener("close", fail);
+      this.#peer.addEventListener("connectionstatechange", () => {
+        if (["failed", "closed"].includes(this.#peer.connectionState)) fail();
+      });
+    });
+  }
+
+  #watch() {
+    const peer = this.#peer;
+    this.#lastHeard = performance.now();
+    let pings = 0;
+    const beat = () => {
+      if (performance.now() - this.#lastHeard > SILENCE_MS) this.#lose("connection_lost");
+      else this.send({ type: "parley.ping", id: String(++pings) });
+    };
+    beat();
+    this.#timers.push(setInterval(beat, PING_MS));
+    this.#channel.addEventListener("close", () => this.#lose("connection_lost"));
+    peer.addEventListener("connectionstatechange", async () => {
+      if (peer.connectionState === "failed") this.#lose("connection_lost");
+      if (peer.connectionState !== "disconnected") return;
+      await after(RECOVERY_MS);
+      if (peer.connectionState === "disconnected") this.#lose("connection_lost");
+    });
+  }
+}

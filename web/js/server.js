@@ -1,0 +1,87 @@
+// The HTTP side: configuration, signalling, and the token that goes with them.
+
+import { Problem } from "./problem.js";
+
+const STORED = "parley.token";
+const TIMEOUT_MS = 15000;
+
+let token = "";
+
+function readStored() {
+  try {
+    return sessionStorage.getItem(STORED) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+export function setToken(value) {
+  token = value.trim();
+  try {
+    sessionStorage.setItem(STORED, token);
+  } catch {
+    // Kept in memory only.
+  }
+}
+
+/** Take the token out of the address (#token=...), so that it stays out of history and shared links. */
+export function adoptToken() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (given) {
+    setToken(given);
+    history.replaceState(null, "", location.pathname + location.search);
+  } else if (!token) {
+    token = readStored();
+  }
+}
+
+const headers = (extra = {}) => (token ? { ...extra, Authorization: `Bearer ${token}` } : extra);
+
+async function request(path, options = {}) {
+  try {
+    return await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS), ...options });
+  } catch {
+    throw new Problem("server_unreachable");
+  }
+}
+
+const KNOWN = new Set(["wrong_token", "wrong_origin", "session_limit"]);
+
+async function refusal(response) {
+  let code = "";
+  try {
+    code = (await response.json()).error.code;
+  } catch {
+    // A proxy in between answers with a page of its own.
+  }
+  const retryAfterS = Number(response.headers.get("retry-after")) || null;
+  if (KNOWN.has(code)) return new Problem(code, { retryAfterS });
+  if (response.status === 429 || response.status === 503) return new Problem("too_busy", { retryAfterS });
+  if (response.status === 502 || response.status === 504) return new Problem("server_unreachable");
+  return new Problem("server_error");
+}
+
+/** Settings for the page. Throws Problem: wrong_token, server_unreachable, server_error. */
+export async function configuration() {
+  const response = await request("config.json", { headers: headers() });
+  if (!response.ok) throw await refusal(response);
+  const config = await response.json();
+  if (!config.token_accepted) throw new Problem("wrong_token");
+  return config;
+}
+
+/** Send the offer; returns {sdp, type, call_id}. Throws Problem. */
+export async function offer(description) {
+  const response = await request("offer", {
+    method: "POST",
+    headers: headers({ "Content-Type": "application/json" }),
+    body: JSON.stringify({ sdp: description.sdp, type: description.type }),
+  });
+  if (!response.ok) throw await refusal(response);
+  return response.json();
+}
+
+/** Tell the server that the call is over; outlives the page, and nobody waits for it. */
+export function hangUp(callId) {
+  fetch(`calls/${encodeURIComponent(callId)}`, { method: "DELETE", headers: headers(), keepalive: true }).catch(() => {});
+}
