@@ -58,7 +58,7 @@ class Guard:
             return error_response(
                 421,
                 "wrong_host",
-                "This server answers only to localhost; add the page's origin to server.allowed_origins for another name.",
+                "This server answers only to localhost; for another name add its origin to server.allowed_origins.",
             )
         if path in _OPEN_PATHS or not path.startswith(_GUARDED) or scope["method"] == "OPTIONS":
             return None

@@ -17,7 +17,9 @@ from app.errors import SessionLimit
 class ScriptedSession:
     """Keeps what it is given; ``send`` speaks to the client."""
 
-    def __init__(self, session_id: str, send: EventSink, on_event: Callable[[ScriptedSession, WireEvent], None]) -> None:
+    def __init__(
+        self, session_id: str, send: EventSink, on_event: Callable[[ScriptedSession, WireEvent], None]
+    ) -> None:
         self.id = session_id
         self.playout = Playout()
         self.received: list[WireEvent] = []
