@@ -82,6 +82,12 @@ def loopback_media() -> Iterator[None]:
         aioice.ice.get_host_addresses = original
 
 
+def _microphone_flag(wav: Path, loop_file: bool) -> str:
+    if not wav.is_file():
+        raise FileNotFoundError(wav)  # Chromium would silently hear silence
+    return f"--use-file-for-fake-audio-capture={wav.resolve()}{'' if loop_file else '%noloop'}"
+
+
 @contextlib.asynccontextmanager
 async def chromium(
     *, microphone: Path | None = None, loop_file: bool = False, device: bool = True, autoplay: bool = True
@@ -97,9 +103,7 @@ async def chromium(
     if device:
         flags.append("--use-fake-device-for-media-stream")
     if microphone is not None:
-        if not microphone.is_file():
-            raise FileNotFoundError(microphone)  # Chromium would silently hear silence
-        flags.append(f"--use-file-for-fake-audio-capture={microphone.resolve()}{'' if loop_file else '%noloop'}")
+        flags.append(_microphone_flag(microphone, loop_file))
     policy = "no-user-gesture-required" if autoplay else "document-user-activation-required"
     flags.append(f"--autoplay-policy={policy}")
     async with async_playwright() as playwright:
