@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,11 @@ _RECORDER = """
 
 @contextlib.contextmanager
 def loopback_media() -> Iterator[None]:
-    """Let aiortc offer 127.0.0.1, so that media flows on a machine (or a namespace) without any other address."""
+    """Let aiortc offer 127.0.0.1, so that media flows on a machine (or a namespace) without any other address.
+
+    It also forgets the mDNS client that aioice keeps per process, which belongs to an earlier test's event loop.
+    """
+    vars(aioice.ice._mdns).clear()
     original = aioice.ice.get_host_addresses
     aioice.ice.get_host_addresses = lambda use_ipv4, use_ipv6: ["127.0.0.1"] if use_ipv4 else []
     try:
@@ -90,24 +94,29 @@ def _microphone_flag(wav: Path, loop_file: bool) -> str:
 
 @contextlib.asynccontextmanager
 async def chromium(
-    *, microphone: Path | None = None, loop_file: bool = False, device: bool = True, autoplay: bool = True
+    *,
+    microphone: Path | None = None,
+    loop_file: bool = False,
+    device: bool = True,
+    autoplay: bool = True,
+    flags: Sequence[str] = (),
 ) -> AsyncIterator[Browser]:
     """Start Chromium.
 
     ``microphone`` is a PCM16 WAV that plays once (``loop_file``: again and again) from the moment the page
     opens the microphone; its first 0.2 s are lost, so lead with silence. Without a file a synthetic beep is
     heard; ``device=False`` leaves the browser without any microphone. ``autoplay=False`` keeps the policy
-    that sound needs a gesture.
+    that sound needs a gesture. ``flags`` are further command-line flags.
     """
-    flags = list(_FLAGS)
+    all_flags = [*_FLAGS, *flags]
     if device:
-        flags.append("--use-fake-device-for-media-stream")
+        all_flags.append("--use-fake-device-for-media-stream")
     if microphone is not None:
-        flags.append(_microphone_flag(microphone, loop_file))
+        all_flags.append(_microphone_flag(microphone, loop_file))
     policy = "no-user-gesture-required" if autoplay else "document-user-activation-required"
-    flags.append(f"--autoplay-policy={policy}")
+    all_flags.append(f"--autoplay-policy={policy}")
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=EXECUTABLE, args=flags)
+        browser = await playwright.chromium.launch(executable_path=EXECUTABLE, args=all_flags)
         try:
             yield browser
         finally:

@@ -26,12 +26,16 @@ class ScriptedSession:
         self.frames = 0
         self.loudest = 0
         self.close_reason: str | None = None
+        self.silent = False
         self._send = send
         self._on_event = on_event
         self._closed = asyncio.Event()
         self._generation = 0
 
     def send(self, type: str, **fields: Any) -> None:
+        """Nothing goes out while ``silent`` is set: a server that hangs."""
+        if self.silent:
+            return
         self._send({"type": type, "event_id": "event_1", **fields})
 
     def state(self, name: str) -> None:

@@ -12,7 +12,8 @@ const after = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /**
  * Events: "message" (detail: the server's event), "lost" (detail: Problem; the call is over).
- * `stream` is given to an <audio> element before the call begins, and gets the reply's track later.
+ * `stream` holds the reply's track once connected. (An element that began with an empty stream would stay
+ * silent when the track joins, so it is given to one only then.)
  */
 export class Call extends EventTarget {
   #config;

@@ -45,9 +45,8 @@ export class Session extends EventTarget {
     try {
       this.#enter(microphone ? "permission" : "connecting");
       const starting = microphone ? openMicrophone() : null;
-      // The stream is still empty; playing it now ties the permission to play to this gesture.
-      const stream = new MediaStream();
-      this.#play(stream);
+      // Nothing to play yet; asking for it now ties the permission to play to this gesture.
+      this.#play(new MediaStream());
       const track = await starting;
       if (this.#attempt !== attempt) return void track?.stop();
       this.#adopt(track);
@@ -55,12 +54,11 @@ export class Session extends EventTarget {
       const config = await configuration();
       if (this.#attempt !== attempt) return;
       call = this.#call = new Call(config);
-      call.stream = stream;
       this.#listen(call);
       await call.connect(this.#track);
       if (this.#attempt !== attempt) return call.close();
-      this.#play(stream);
-      this.#levels.watch("voice", stream);
+      this.#play(call.stream);
+      this.#levels.watch("voice", call.stream);
       this.state = "listening";
       this.#enter("call");
       this.#queue.splice(0).forEach((text) => this.#sendText(text));
@@ -76,10 +74,11 @@ export class Session extends EventTarget {
     if (!this.active) return;
     const phase = this.phase === "call" ? "ended" : "idle";
     this.#call?.close();
+    this.#queue.length = 0;
     this.#finish(phase);
   }
 
-  /** Type `text`; it waits while the call is being set up. */
+  /** Type `text`; it waits while the call is being set up, also over a failed try. */
   say(text) {
     if (this.phase === "call") this.#sendText(text);
     else if (this.active) this.#queue.push(text);
@@ -136,6 +135,7 @@ export class Session extends EventTarget {
     });
     call.addEventListener("lost", ({ detail }) => {
       if (this.#call !== call) return;
+      this.#queue.length = 0;
       this.#finish("ended");
       this.#report(detail);
     });
@@ -155,7 +155,7 @@ export class Session extends EventTarget {
   }
 
   #play(stream) {
-    if (this.#audio.srcObject !== stream) this.#audio.srcObject = stream;
+    this.#audio.srcObject = stream;
     this.#audio.play().catch((error) => {
       // AbortError only says that a newer play() took over.
       if (error.name === "NotAllowedError") this.dispatchEvent(new Event("blocked"));
@@ -165,7 +165,6 @@ export class Session extends EventTarget {
   #finish(phase) {
     this.#attempt = null;
     this.#call = null;
-    this.#queue.length = 0;
     this.#track?.stop();
     this.#track = null;
     this.#audio.srcObject = null;

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+from playwright.async_api import Browser, Page
+
+from tests.kit.browser import chromium, loopback_media, open_page, page_errors
+from tests.kit.page_server import PageServer, page_server
+from tests.kit.scripted_session import ScriptedHost
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    """A Chromium whose microphone beeps."""
+    with loopback_media():
+        async with chromium() as browser:
+            yield browser
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def server() -> AsyncIterator[PageServer]:
+    async with page_server(ScriptedHost()) as server:
+        yield server
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def page(browser: Browser, server: PageServer) -> AsyncIterator[Page]:
+    """The page, with the microphone allowed; in the end no script failed and no policy was violated."""
+    page = await open_page(browser, server.url)
+    page.set_default_timeout(6000)
+    yield page
+    errors = page_errors(page)
+    await page.context.close()
+    assert errors == []

@@ -1,0 +1,269 @@
+"""What the page shows and plays in a call that goes well."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from tests.kit.browser import open_page, recorded
+from tests.kit.page_server import PageServer
+from tests.kit.scripted_session import ScriptedSession
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def talk(page: Page, server: PageServer) -> ScriptedSession:
+    await page.get_by_role("button", name="Talk", exact=True).click()
+    await expect(page.locator("body")).to_have_attribute("data-phase", "call")
+    return await server.session()
+
+
+async def words(page: Page, kind: str) -> str:
+    return "".join(await page.locator(f".parley .{kind}").all_text_contents())
+
+
+async def test_one_click_opens_a_call_in_which_the_microphone_is_heard(page: Page, server: PageServer) -> None:
+    session = await talk(page, server)
+    await expect(page.get_by_role("status")).to_have_text("Listening")
+    async with asyncio.timeout(5):
+        while session.frames < 50 or session.loudest < 1000:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    await page.get_by_role("button", name="End", exact=True).click()
+    await expect(page.get_by_role("status")).to_have_text("Call ended")
+    await asyncio.wait_for(session.wait_closed(), 2)
+
+
+async def test_each_state_reads_at_a_glance(page: Page, server: PageServer) -> None:
+    session = await talk(page, server)
+    for state, shown in (
+        ("hearing", "Hearing you"),
+        ("thinking", "Thinking"),
+        ("speaking", "Speaking"),
+        ("listening", "Listening"),
+    ):
+        session.state(state)
+        await expect(page.get_by_role("status")).to_have_text(shown)
+        await expect(page.locator("body")).to_have_attribute("data-state", state)
+
+
+async def test_both_sides_appear_and_heard_words_turn_solid(page: Page, server: PageServer) -> None:
+    session = await talk(page, server)
+    session.send("input_audio_buffer.speech_started", item_id="u1", audio_start_ms=0)
+    await expect(page.locator(".user .dots")).to_be_visible()
+    session.user_says("u1", "What is a parley?")
+    await expect(page.locator(".user .said")).to_have_text("What is a parley?")
+    session.reply("r1", "A par", "ley is a ta", "lk. 😀 Yes.")
+    await expect(page.locator(".parley .said")).to_have_text("A parley is a talk. 😀 Yes.")
+    assert await words(page, "heard") == ""
+    ids = {"response_id": "r1", "item_id": "item_r1"}
+    session.send("parley.heard", **ids, chars=7)
+    await expect(page.locator(".parley .heard").first).to_be_visible()
+    assert await words(page, "heard") == "A ", "half of a word is not heard"
+    session.send("parley.heard", **ids, chars=21)  # in UTF-16 the 21st unit is half of the face
+    await expect(page.locator(".heard", has_text="😀")).to_be_visible()
+    assert await words(page, "heard") == "A parley is a talk. 😀", "positions count characters, not UTF-16 units"
+    session.reply_over("r1", "A parley is a talk. 😀 Yes.")
+    await expect(page.locator(".heard", has_text="Yes.")).to_be_visible()
+    assert await words(page, "unheard") == ""
+
+
+async def test_a_script_without_spaces_turns_solid_by_character(page: Page, server: PageServer) -> None:
+    session = await talk(page, server)
+    session.reply("r1", "你好，今天天气很好。", heard=4)
+    await expect(page.locator(".parley .heard").last).to_be_visible()
+    assert await words(page, "heard") == "你好，今"
+
+
+async def test_an_interruption_strikes_through_exactly_what_was_not_heard(page: Page, server: PageServer) -> None:
+    session = await talk(page, server)
+    session.reply("r1", "One two three ", "four five.", heard=7)
+    session.reply_over("r1", "One two", status="cancelled")
+    await expect(page.locator(".parley")).to_have_attribute("data-status", "cancelled")
+    assert await words(page, "heard") == "One two"
+    assert (await words(page, "unheard")).strip() == "three four five."
+    style = await page.locator(".unheard").first.evaluate("(el) => getComputedStyle(el).textDecorationLine")
+    assert style == "line-through"
+    await expect(page.locator(".parley .foot")).to_contain_text("interrupted")
+
+
+async def test_a_turn_shows_its_latency(page: Page, server: PageServer) -> None:
+    session = await talk(page, server)
+    session.reply("r1", "Hello.", heard=6)
+    session.reply_over("r1", "Hello.")
+    session.turn("r1", endpoint=412.4, asr=121, voice_to_voice=735)
+    await expect(page.locator(".parley .foot")).to_contain_text("Answered in 0.73 s")
+    await expect(page.locator(".parley .foot")).to_contain_text("pause 412")
+
+
+async def test_what_is_said_stays_text(page: Page, server: PageServer) -> None:
+    session = await talk(page, server)
+    evil = '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>'
+    session.user_says("u1", evil)
+    session.reply("r1", *evil, heard=5)
+    session.send("parley.notice", code="x", text=evil)
+    await expect(page.locator(".user .said")).to_have_text(evil)
+    await expect(page.locator(".parley .said")).to_have_text(evil)
+    await expect(page.locator(".notice")).to_have_text(evil)
+    assert await page.evaluate("window.pwned") is None
+    assert await page.locator("#transcript img, #transcript script").count() == 0
+
+
+async def test_the_reply_is_played(browser: Browser, server: PageServer) -> None:
+    page = await open_page(browser, server.url, record=True)
+    session = await talk(page, server)
+    session.play_tone(440, seconds=1.5)
+    await asyncio.sleep(2.2)
+    pcm = (await recorded(page)).astype(np.float64)
+    loud = pcm[np.abs(pcm) > 500]
+    assert len(loud) > 30_000, "over 0.6 s of the tone arrived"
+    middle = pcm[np.flatnonzero(np.abs(pcm) > 500)[0] :][9_600 : 9_600 + 24_000]
+    spectrum = np.abs(np.fft.rfft(middle * np.hanning(len(middle))))
+    assert abs(np.argmax(spectrum) * 48_000 / len(middle) - 440) < 4.4
+    await page.context.close()
+
+
+async def test_typing_starts_a_call_without_asking_for_a_microphone(browser: Browser, server: PageServer) -> None:
+    page = await open_page(browser, server.url, microphone_allowed=False)
+    await page.get_by_label("Type a message").fill("  Hello there  ")
+    await page.keyboard.press("Enter")
+    session = await server.session()
+    async with asyncio.timeout(5):
+        while len(session.received) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    created, asked = session.received
+    assert created["item"]["content"] == [{"type": "input_text", "text": "Hello there"}]
+    assert asked["type"] == "response.create"
+    await expect(page.locator(".user")).to_have_attribute("data-status", "pending")
+    session.send(
+        "conversation.item.input_audio_transcription.completed",
+        item_id="u1",
+        transcript="Hello there",
+        language="en",
+    )
+    await expect(page.locator(".user")).to_have_attribute("data-status", "done")
+    assert await page.locator(".user").count() == 1
+    await expect(page.locator("#problem")).to_be_hidden()
+    await page.context.close()
+
+
+async def test_a_microphone_can_join_a_typed_call(page: Page, server: PageServer) -> None:
+    await page.get_by_label("Type a message").fill("Hello")
+    await page.keyboard.press("Enter")
+    session = await server.session()
+    await expect(page.get_by_role("status")).to_have_text("Ready for your message")
+    await page.get_by_role("button", name="Turn the microphone on").click()
+    await expect(page.get_by_role("status")).to_have_text("Listening")
+    async with asyncio.timeout(5):
+        while session.loudest < 1000:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+async def test_mute_silences_the_microphone(page: Page, server: PageServer) -> None:
+    session = await talk(page, server)
+    await page.get_by_role("button", name="Mute the microphone").click()
+    await expect(page.get_by_role("status")).to_have_text("Muted")
+    await asyncio.sleep(0.5)
+    session.loudest = 0
+    await asyncio.sleep(1.5)  # the fake microphone beeps once a second
+    assert session.loudest < 100
+    await page.get_by_role("button", name="Unmute the microphone").click()
+    await asyncio.sleep(1.5)
+    assert session.loudest > 1000
+
+
+async def test_the_whole_page_works_by_keyboard(page: Page, server: PageServer) -> None:
+    await page.locator("#talk").focus()
+    await page.keyboard.press("Enter")
+    session = await server.session()
+    await expect(page.locator("body")).to_have_attribute("data-phase", "call")
+    session.reply("r1", "A long story.", heard=2)
+    await expect(page.get_by_role("button", name="Stop the reply")).to_be_enabled()
+    await page.keyboard.press("Escape")
+    async with asyncio.timeout(5):
+        while not session.received:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert session.received[0]["type"] == "response.cancel"
+    reached = []
+    await page.locator("#language").focus()
+    for _ in range(6):
+        await page.keyboard.press("Tab")
+        reached.append(await page.evaluate("document.activeElement.id || document.activeElement.className"))
+    assert reached == ["mute", "talk", "stop", "scroller", "message", "send"]
+    await page.locator("#talk").focus()
+    await page.keyboard.press("Space")
+    await expect(page.get_by_role("status")).to_have_text("Call ended")
+
+
+async def test_the_language_follows_the_browser_and_the_switch(browser: Browser, server: PageServer) -> None:
+    page = await open_page(browser, server.url, locale="zh-CN")
+    await expect(page.get_by_role("status")).to_have_text("随时可以开始")
+    await expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
+    await page.get_by_label("语言").select_option("en")
+    await expect(page.get_by_role("status")).to_have_text("Ready when you are")
+    await page.reload()
+    await expect(page.get_by_role("status")).to_have_text("Ready when you are")
+    await page.context.close()
+
+
+async def test_both_languages_have_every_sentence(page: Page) -> None:
+    source = await page.evaluate("fetch('js/strings.js').then((r) => r.text())")
+    tables = source.split("const zh = {")
+    keys = [
+        {
+            line.strip().partition(": ")[0].strip('"')
+            for line in table.partition("\n};")[0].splitlines()
+            if '": "' in line or ': "' in line
+        }
+        for table in tables
+    ]
+    assert keys[0] == keys[1]
+    assert len(keys[0]) > 80
+
+
+@pytest.mark.parametrize(("width", "height"), [(320, 568), (390, 844), (844, 390), (1280, 800)])
+async def test_everything_fits_every_screen(browser: Browser, server: PageServer, width: int, height: int) -> None:
+    page = await open_page(browser, server.url, viewport={"width": width, "height": height})
+    session = await talk(page, server)
+    session.user_says("u1", "word " * 60)
+    session.reply("r1", "Incomprehensibilities" * 8, " and more." * 40, heard=9)
+    await expect(page.locator(".parley")).to_be_visible()
+    assert await page.evaluate("document.documentElement.scrollWidth") <= width
+    for control in ("#talk", "#mute", "#stop", "#message", "#state"):
+        box = await page.locator(control).bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["y"] >= 0
+        assert box["x"] + box["width"] <= width
+        assert box["y"] + box["height"] <= height, control
+    scroller = await page.locator("#scroller").bounding_box()
+    assert scroller is not None
+    assert scroller["height"] > 60
+    await page.context.close()
+
+
+async def test_with_reduced_motion_the_picture_stands_still(browser: Browser, server: PageServer) -> None:
+    page = await open_page(browser, server.url, reduced_motion="reduce")
+    await page.wait_for_timeout(400)
+    first = await page.locator("#orb").screenshot()
+    await page.wait_for_timeout(500)
+    assert await page.locator("#orb").screenshot() == first
+    await page.context.close()
+
+
+async def test_two_pages_keep_apart(browser: Browser, page: Page, server: PageServer) -> None:
+    first = await talk(page, server)
+    other_page = await open_page(browser, server.url)
+    await other_page.locator("#talk").click()
+    await expect(other_page.locator("body")).to_have_attribute("data-phase", "call")
+    second = server.host.sessions[-1]
+    assert second is not first
+    first.user_says("u1", "red")
+    second.user_says("u1", "blue")
+    await expect(page.locator(".user .said")).to_have_text(["red"])
+    await expect(other_page.locator(".user .said")).to_have_text(["blue"])
+    await other_page.context.close()
+    await asyncio.wait_for(second.wait_closed(), 5)
+    assert first.close_reason is None
