@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import signal
 import socket
 import time
 from collections.abc import Mapping
@@ -40,8 +42,11 @@ def run(settings: Settings) -> int:
     with bind(settings.server.host, settings.server.port) as sock:
         try:
             asyncio.run(_serve(settings, sock, StartUp(Console())))
-        except KeyboardInterrupt:  # while the stages were loading; later it is an orderly shutdown
-            return 130
+        # While the stages are loading; later both signals lead to an orderly shutdown.
+        except KeyboardInterrupt:
+            return 128 + signal.SIGINT
+        except asyncio.CancelledError:
+            return 128 + signal.SIGTERM
     return 0
 
 
@@ -49,6 +54,10 @@ async def _serve(settings: Settings, sock: socket.socket, start_up: StartUp) -> 
     access = Access.from_settings(settings.server)
     metrics = Metrics()
     start_up.begin()
+    loading = asyncio.current_task()
+    with contextlib.suppress(NotImplementedError):  # Windows has no SIGTERM to wait for
+        # Without this the signal would end the process at once and leave the LLM worker behind.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: loading and loading.cancel())
     async with build(settings, on_report=start_up.stage) as parley:
         host = MeteredHost(parley.host, metrics)
         calls = WebRtcCalls(host, settings.server)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from tests.kit.browser import chromium, open_page
 from tests.kit.page_server import PageServer, page_server
@@ -92,6 +93,27 @@ async def test_a_server_that_falls_silent_is_noticed_and_reconnecting_offered(
     await expect(page.locator("body")).to_have_attribute("data-phase", "call")
     assert len(server.host.sessions) == 2
     await page.context.close()
+
+
+async def test_blocked_media_is_told_from_a_server_that_is_gone(browser: Browser) -> None:
+    async def cut_off(route: Route) -> None:
+        """Neither side learns an address at which the other can be reached."""
+        offer = route.request.post_data_json
+        offer["sdp"] = "".join(line for line in offer["sdp"].splitlines(True) if not line.startswith("a=candidate"))
+        response = await route.fetch(post_data=json.dumps(offer))
+        answer = await response.json()
+        answer["sdp"] = answer["sdp"].replace(" 127.0.0.1 ", " 192.0.2.1 ")
+        await route.fulfill(response=response, json=answer)
+
+    async with page_server(ScriptedHost(), connect_timeout_s=1.5) as server:
+        page = await open_page(browser, server.url)
+        await page.route("**/offer", cut_off)
+        await page.locator("#talk").click()
+        await expect_problem(page, "no_connection", "No sound connection")
+        await page.unroute("**/offer")
+        await page.get_by_role("button", name="Try again").click()
+        await expect(page.locator("body")).to_have_attribute("data-phase", "call")
+        await page.context.close()
 
 
 async def test_a_full_server_says_that_all_lines_are_busy(page: Page, server: PageServer) -> None:

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+
+import pytest
+from rich.console import Console
+
+from app.cli import serve
+from app.config.settings import Settings
+from app.errors import ConfigError
+from app.server import bind
+from app.telemetry.stage import StageReport
+
+
+def test_the_start_up_tells_what_each_stage_cost_and_where_to_go() -> None:
+    out = io.StringIO()
+    start_up = serve.StartUp(Console(file=out, width=60))
+    start_up.begin()
+    start_up.stage(StageReport("ASR", "faster-whisper [whisper-base] cpu int8", 1.23, 0.45, 210.4))
+    start_up.stage(StageReport("VAD", "silero", 0.1, 0.0, 12.0))
+    start_up.ready(("http://127.0.0.1:8080/#token=abc", "http://192.0.2.1:8080/#token=abc"), "Browsers want https.")
+    lines = out.getvalue().splitlines()
+    assert "\x1b" not in out.getvalue(), "plain lines when the output is no terminal"
+    told = " ".join(lines[1].split())
+    assert told == "✓ ASR faster-whisper [whisper-base] cpu int8 load 1.2 s warm-up 0.5 s memory 210 MiB"
+    assert "222 MiB" in lines[3]
+    assert lines[4] == "Parley is ready: http://127.0.0.1:8080/#token=abc"
+    assert lines[5].strip() == "http://192.0.2.1:8080/#token=abc"
+    assert lines[6] == "Browsers want https."
+
+
+def test_a_busy_port_is_told_before_any_model_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(*args: object, **kwargs: object) -> None:
+        raise AssertionError("loading began")
+
+    monkeypatch.setattr(serve, "build", build)
+    with contextlib.closing(bind("127.0.0.1", 0)) as taken:
+        settings = Settings.model_validate({"server": {"port": taken.getsockname()[1]}})
+        with pytest.raises(ConfigError, match="already in use"):
+            serve.run(settings)
+
+
+def test_flags_override_the_settings_they_name() -> None:
+    parser = argparse.ArgumentParser()
+    serve.add_arguments(parser)
+    assert serve.overrides(parser.parse_args(["--port", "0", "--host", "0.0.0.0"])) == {
+        "server.port": 0,
+        "server.host": "0.0.0.0",
+    }
+    assert serve.overrides(parser.parse_args([])) == {}
