@@ -8,6 +8,8 @@ const MISSED_MS = 4000; // Speech that became no turn (a cough, a "mm-hm") leave
 
 export const codePoints = (text) => Array.from(text).length;
 
+const same = (one, other) => one.replace(/\s+/g, " ").trim() === other.replace(/\s+/g, " ").trim();
+
 export class Conversation {
   items = new Map();
   #changed;
@@ -53,7 +55,7 @@ export class Conversation {
       }, MISSED_MS);
     },
     "conversation.item.input_audio_transcription.completed": ({ item_id: id, transcript, language }) => {
-      const typed = [...this.items.values()].find((item) => item.status === "pending" && item.text === transcript);
+      const typed = [...this.items.values()].find((item) => item.status === "pending" && same(item.text, transcript));
       if (typed) {
         this.#update(typed, { status: "done" });
         return;

@@ -128,7 +128,7 @@ at("composer").addEventListener("submit", (event) => {
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") session.stopReply();
 });
-window.addEventListener("pagehide", () => session.leave());
+window.addEventListener("pagehide", () => session.end());
 
 const picker = at("language");
 picker.value = language();

@@ -42,6 +42,7 @@ export class Session extends EventTarget {
     this.#attempt = attempt;
     let call = null;
     this.muted = false;
+    this.state = "listening";
     try {
       this.#enter(microphone ? "permission" : "connecting");
       const starting = microphone ? openMicrophone() : null;
@@ -59,7 +60,6 @@ export class Session extends EventTarget {
       if (this.#attempt !== attempt) return call.close();
       this.#play(call.stream);
       this.#levels.watch("voice", call.stream);
-      this.state = "listening";
       this.#enter("call");
       this.#queue.splice(0).forEach((text) => this.#sendText(text));
     } catch (error) {
@@ -111,11 +111,6 @@ export class Session extends EventTarget {
   hear() {
     this.#levels.wake();
     this.#play(this.#audio.srcObject);
-  }
-
-  /** The page goes away. */
-  leave() {
-    this.#call?.close();
   }
 
   #sendText(text) {
