@@ -1,0 +1,192 @@
+"""Accounting of the KV pool: which block belongs to whom, and which hold a prefix worth keeping.
+
+Every block is in exactly one of three states: free, held (by one or more owners) or cached
+(owned by nobody, but a later prompt with the same prefix may take it up). Nothing here touches memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+
+@dataclass(slots=True)
+class Block:
+    refs: int = 0
+    digest: bytes | None = None
+    """Key in the prefix index, if the block is in it."""
+    tokens: tuple[int, ...] = ()
+    parent: bytes = b""
+
+
+class BlockPool:
+    """A fixed number of blocks of ``block_tokens`` tokens.
+
+    Freshly freed neighbours are handed out together where possible: a sequence whose blocks are
+    consecutive is attended to without gathering (see attention.py).
+    """
+
+    def __init__(self, total: int, block_tokens: int) -> None:
+        if total < 1 or block_tokens < 1:
+            raise ValueError("a block pool needs at least one block of at least one token")
+        self.total = total
+        self.block_tokens = block_tokens
+        self.evictions = 0
+        self._blocks = [Block() for _ in range(total)]
+        self._free = set(range(total))
+        self._cached: OrderedDict[int, None] = OrderedDict()
+        self._index: dict[bytes, int] = {}
+
+    @property
+    def free(self) -> int:
+        return len(self._free)
+
+    @property
+    def cached(self) -> int:
+        return len(self._cached)
+
+    @property
+    def held(self) -> int:
+        return self.total - len(self._free) - len(self._cached)
+
+    @property
+    def available(self) -> int:
+        """Blocks that can be handed out now: the free ones, and the cached ones at the cost of their contents."""
+        return len(self._free) + len(self._cached)
+
+    def needed(self, tokens: int) -> int:
+        return -(-tokens // self.block_tokens)
+
+    def is_private(self, block: int) -> bool:
+        """Whether its one owner may write into it: nobody shares it and no prefix names it."""
+        entry = self._blocks[block]
+        return entry.refs == 1 and entry.digest is None
+
+    def allocate(self, count: int, after: int | None = None) -> list[int] | None:
+        """``count`` blocks, following ``after`` if that neighbour is free; None, and no change, if too few are left."""
+        if count > self.available:
+            return None
+        taken: list[int] = []
+        last = after
+        for left in range(count, 0, -1):
+            if not self._free:
+                self._evict_oldest()
+            block = last + 1 if last is not None and last + 1 in self._free else self._start_of_run(left)
+            self._free.remove(block)
+            self._blocks[block].refs = 1
+            taken.append(block)
+            last = block
+        return taken
+
+    def acquire(self, block: int) -> None:
+        """One more owner for a held or cached block."""
+        entry = self._blocks[block]
+        if entry.refs == 0:
+            del self._cached[block]
+        entry.refs += 1
+
+    def release(self, blocks: Sequence[int]) -> None:
+        """One owner fewer for each. The end of a prefix is let go first, so that it is evicted first."""
+        for block in reversed(blocks):
+            entry = self._blocks[block]
+            if entry.refs < 1:
+                raise ValueError(f"block {block} is released more often than it was taken")
+            entry.refs -= 1
+            if entry.refs == 0:
+                if entry.digest is None:
+                    self._free.add(block)
+                else:
+                    self._cached[block] = None
+
+    def register(self, block: int, parent: bytes, tokens: Sequence[int]) -> bytes:
+        """Enter a full, written block into the prefix index; returns its digest, the parent of the next block.
+
+        The first block with some contents keeps the entry; a second with the same contents stays private.
+        """
+        if len(tokens) != self.block_tokens:
+            raise ValueError("only full blocks have a place in the prefix index")
+        digest = prefix_digest(parent, tokens)
+        entry = self._blocks[block]
+        if digest not in self._index and entry.digest is None:
+            self._index[digest] = block
+            entry.digest, entry.tokens, entry.parent = digest, tuple(tokens), parent
+        return digest
+
+    def unregister(self, block: int) -> None:
+        """Take a block out of the prefix index, because its owner is going to overwrite it."""
+        entry = self._blocks[block]
+        if entry.digest is not None:
+            del self._index[entry.digest]
+            entry.digest, entry.tokens, entry.parent = None, (), b""
+            if entry.refs == 0:
+                del self._cached[block]
+                self._free.add(block)
+
+    def match(self, tokens: Sequence[int], salt: bytes = b"") -> list[int]:
+        """The longest chain of indexed blocks that starts ``tokens``. Takes no ownership.
+
+        A digest only finds a candidate; the tokens themselves decide.
+        """
+        found: list[int] = []
+        parent = salt
+        for start in range(0, len(tokens) - self.block_tokens + 1, self.block_tokens):
+            piece = tuple(tokens[start : start + self.block_tokens])
+            digest = prefix_digest(parent, piece)
+            block = self._index.get(digest)
+            if block is None:
+                break
+            entry = self._blocks[block]
+            if entry.tokens != piece or entry.parent != parent:
+                break
+            found.append(block)
+            parent = digest
+        return found
+
+    def drop_cached(self) -> None:
+        """Forget every prefix that nobody owns."""
+        while self._cached:
+            self._evict_oldest()
+
+    def check(self) -> None:
+        """Raises AssertionError when the books do not balance; for tests and after a failed step."""
+        held = {index for index, entry in enumerate(self._blocks) if entry.refs > 0}
+        cached = set(self._cached)
+        if held & cached or held & self._free or cached & self._free:
+            raise AssertionError("a block is in two states")
+        if len(held) + len(cached) + len(self._free) != self.total:
+            raise AssertionError(f"{len(self._free)} free + {len(cached)} cached + {len(held)} held != {self.total}")
+        if any(self._blocks[block].digest is None for block in cached):
+            raise AssertionError("a cached block has no prefix")
+        if any(self._blocks[block].digest != digest for digest, block in self._index.items()):
+            raise AssertionError("the prefix index points at another block's contents")
+
+    def _evict_oldest(self) -> None:
+        block = next(iter(self._cached))
+        self.unregister(block)
+        self.evictions += 1
+
+    def _start_of_run(self, count: int) -> int:
+        """Where to begin a run of ``count``: in the middle of the widest gap if it is roomy, so both sides can grow."""
+        best_start, best_length = -1, 0
+        start, previous = -1, -2
+        for block in sorted(self._free):
+            if block != previous + 1:
+                start = block
+            if block - start + 1 > best_length:
+                best_start, best_length = start, block - start + 1
+            previous = block
+        spare = best_length - count
+        return best_start + spare // 2 if spare >= count and best_start > 0 else best_start
+
+
+def prefix_digest(parent: bytes, tokens: Sequence[int]) -> bytes:
+    """128 bits that name a block's tokens and everything before them."""
+    return hashlib.blake2b(array("q", tokens).tobytes(), key=parent[:64], digest_size=16).digest()
+
+
+def is_consecutive(blocks: Sequence[int]) -> bool:
+    return all(right == left + 1 for left, right in pairwise(blocks))

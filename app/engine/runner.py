@@ -1,0 +1,127 @@
+"""Runs a step on the model: the packed runner for models that allow it, one sequence at a time for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as SequenceOf
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from app.engine.attention import KvPool, StepLayout
+from app.engine.sampler import sample
+from app.engine.sequence import Chunk, RunnerTraits
+
+
+class Runner(Protocol):
+    """Turns chunks into the logits of those that sample, ``[n, vocabulary]``, in their order."""
+
+    name: str
+    traits: RunnerTraits
+
+    def run(self, chunks: SequenceOf[Chunk]) -> Tensor | None:
+        """None if no chunk samples."""
+        ...
+
+    def forget(self, key: int) -> None:
+        """Drop what is kept outside the pool for a sequence. Unknown keys are fine."""
+        ...
+
+
+class PackedRunner:
+    """All chunks of a step in one forward pass, keys and values in the paged pool."""
+
+    name = "packed"
+    traits = RunnerTraits(can_chunk=True, can_reuse=True)
+
+    def __init__(self, model: Any, pool: KvPool) -> None:
+        self._model = model
+        self._pool = pool
+        self._device = pool.keys[0].device
+
+    @torch.inference_mode()
+    def run(self, chunks: SequenceOf[Chunk]) -> Tensor | None:
+        layout = StepLayout(
+            self._pool,
+            [(start, count, chunk.sequence.blocks) for chunk in chunks for start, count in chunk.cells()],
+        )
+        ids: list[int] = []
+        positions: list[int] = []
+        wanted: list[int] = []
+        for chunk in chunks:
+            ids += chunk.sequence.ids[chunk.start : chunk.stop]
+            positions += range(chunk.start, chunk.stop)
+            if chunk.samples:
+                wanted.append(len(ids) - 1)
+        if len(ids) == 1:
+            # A matrix product with a single row takes another kernel, which rounds differently: the row is doubled,
+            # so that a reply alone equals the same reply in company. The copy is in no span: it leaves no trace.
+            ids, positions = ids * 2, positions * 2
+        rows = wanted * 2 if len(wanted) == 1 else wanted or [0]
+        output = self._model(
+            input_ids=torch.tensor([ids], device=self._device),
+            position_ids=torch.tensor([positions], device=self._device),
+            use_cache=False,
+            logits_to_keep=torch.tensor(rows, device=self._device),
+            step=layout,
+        )
+        logits: Tensor = output.logits[0, : len(wanted)]
+        return logits if wanted else None
+
+    def forget(self, key: int) -> None:
+        pass
+
+
+class SingleRunner:
+    """One sequence at a time with the model's own cache: right for every model, and slow.
+
+    A recurrent state cannot be cut back, and several models ignore it when more than one token
+    follows; so a prompt is run whole, and nothing is taken over between turns.
+    """
+
+    name = "one at a time"
+    traits = RunnerTraits(can_chunk=False, can_reuse=False)
+
+    def __init__(self, model: Any, device: str) -> None:
+        self._model = model
+        self._device = device
+        self._caches: dict[int, Any] = {}
+
+    @torch.inference_mode()
+    def run(self, chunks: SequenceOf[Chunk]) -> Tensor | None:
+        return torch.cat([self._run_one(chunk) for chunk in chunks])
+
+    def forget(self, key: int) -> None:
+        self._caches.pop(key, None)
+
+    def _run_one(self, chunk: Chunk) -> Tensor:
+        key = chunk.sequence.key
+        if chunk.start == 0:
+            self._caches.pop(key, None)
+        output = self._model(
+            input_ids=torch.tensor([chunk.sequence.ids[chunk.start : chunk.stop]], device=self._device),
+            past_key_values=self._caches.get(key),
+            use_cache=True,
+        )
+        self._caches[key] = output.past_key_values
+        logits: Tensor = output.logits[0, -1:]
+        return logits
+
+
+class Backend:
+    """Runner and sampler together: all that the engine needs of the model."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self.traits = runner.traits
+
+    def step(self, chunks: SequenceOf[Chunk]) -> list[int]:
+        """Run the chunks; the next token of each chunk that samples, in order."""
+        logits = self._runner.run(chunks)
+        if logits is None:
+            return []
+        with torch.inference_mode():
+            return sample(logits, [chunk.sequence for chunk in chunks if chunk.samples])
+
+    def forget(self, key: int) -> None:
+        self._runner.forget(key)

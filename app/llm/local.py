@@ -1,0 +1,311 @@
+"""The language model in a worker process of its own: started, watched, restarted, and spoken to from here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+from app.config.settings import LlmSettings, RuntimeSettings
+from app.engine.messages import (
+    Cancel,
+    Delta,
+    Done,
+    EndSession,
+    Failed,
+    Figures,
+    Message,
+    Ready,
+    ReplyEvent,
+    SamplingSpec,
+    Submit,
+)
+from app.errors import (
+    ContextOverflow,
+    InvalidRequest,
+    Overloaded,
+    ParleyError,
+    StageError,
+    StageTimeout,
+    StageUnavailable,
+)
+from app.llm.base import Finished, GenerateRequest, LlmEvent, Sampling, TextDelta, Usage
+from app.llm.process import WorkerProcess
+from app.telemetry.stage import StageReport
+
+log = logging.getLogger(__name__)
+
+_FIRST_BACKOFF_S = 0.2
+_LONGEST_BACKOFF_S = 10.0
+_STEADY_S = 30.0
+"""A worker that lived this long starts the back-off anew when it dies."""
+
+MAX_PENDING_CHARS = 256 * 1024
+"""Text that a reader may leave unread; more means that it is not reading, and the reply is cancelled."""
+
+_ERRORS: dict[str, type[ParleyError]] = {
+    error.code: error for error in (StageError, StageTimeout, StageUnavailable, ContextOverflow, InvalidRequest)
+}
+
+
+class _Reply:
+    """What the worker sent of one reply and nobody has read yet. Pieces of text join, so it stays small."""
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.chars = 0
+        self.end: Done | ParleyError | None = None
+        self.changed = asyncio.Event()
+
+    def take(self, event: ReplyEvent) -> None:
+        match event:
+            case Delta(_, text):
+                self.text.append(text)
+                self.chars += len(text)
+            case Done():
+                self.end = event
+            case Failed():
+                self.end = _error(event)
+        self.changed.set()
+
+    def fail(self, error: ParleyError) -> None:
+        if self.end is None:
+            self.end = error
+        self.changed.set()
+
+    def drain(self) -> str:
+        joined = "".join(self.text)
+        self.text.clear()
+        self.chars = 0
+        return joined
+
+
+class LocalLanguageModel:
+    """Client and supervisor of one worker (app.engine.worker).
+
+    When the worker dies, replies in flight raise StageUnavailable at once and it is started again;
+    a request meanwhile waits for it, up to ``first_token_timeout_s``. Sessions need no care: each
+    request carries its conversation, from which a new worker rebuilds what the old one knew.
+    """
+
+    def __init__(self, settings: LlmSettings, runtime: RuntimeSettings, model_folder: Path) -> None:
+        self._settings = settings
+        self._runtime = runtime
+        self._model_folder = model_folder
+        self._worker: WorkerProcess | None = None
+        self._ready: asyncio.Future[Ready] | None = None
+        self._supervisor: asyncio.Task[None] | None = None
+        self._replies: dict[int, _Reply] = {}
+        self._next_id = 0
+        self._closed = False
+
+    async def load(self) -> StageReport:
+        """Start the worker; returns once it is warm. Raises ModelError if it cannot load the model."""
+        if self._supervisor is None:
+            self._ready = asyncio.get_running_loop().create_future()
+            self._supervisor = asyncio.create_task(self._supervise(), name="llm-supervisor")
+        assert self._ready is not None
+        ready = await asyncio.shield(self._ready)
+        return StageReport(
+            stage="LLM",
+            detail=f"local {ready.model}, {ready.dtype} on {ready.device}, runner {ready.runner}, "
+            f"KV pool {ready.pool_tokens} tokens",
+            load_s=ready.load_s,
+            warm_up_s=ready.warm_up_s,
+            memory_mb=ready.memory_mb,
+        )
+
+    async def generate(self, request: GenerateRequest) -> AsyncGenerator[LlmEvent, None]:
+        deadline = time.monotonic() + self._settings.first_token_timeout_s
+        worker = await self._worker_by(deadline)
+        self._next_id += 1
+        number = self._next_id
+        reply = _Reply()
+        self._replies[number] = reply
+        try:
+            worker.send(_submit(number, request))
+            wait_s = deadline - time.monotonic()
+            while True:
+                await self._next_change(reply, wait_s)
+                wait_s = self._settings.stall_timeout_s
+                text = reply.drain()
+                if text:
+                    yield TextDelta(text)
+                    continue
+                if isinstance(reply.end, Done):
+                    yield _finished(reply.end)
+                    return
+                if reply.end is not None:
+                    raise reply.end
+        finally:
+            del self._replies[number]
+            if reply.end is None:
+                worker.send(Cancel(number))
+
+    async def end_session(self, session_id: str) -> None:
+        if self._worker is not None:
+            self._worker.send(EndSession(session_id))
+
+    async def stats(self) -> Figures:
+        """How the engine stands now. Raises StageUnavailable while there is no worker."""
+        worker = await self._worker_by(time.monotonic())
+        return await worker.figures(timeout_s=self._settings.stall_timeout_s)
+
+    @property
+    def process_id(self) -> int | None:
+        """Of the worker that is running now."""
+        return self._worker.process_id if self._worker is not None else None
+
+    async def close(self) -> None:
+        """End the worker and everything in flight. Safe to call twice."""
+        self._closed = True
+        supervisor, self._supervisor = self._supervisor, None
+        if supervisor is not None:
+            supervisor.cancel()
+            await asyncio.gather(supervisor, return_exceptions=True)
+        self._fail_all("the language model was closed")
+
+    # --- supervision ---------------------------------------------------------------------
+
+    async def _supervise(self) -> None:
+        backoff_s = _FIRST_BACKOFF_S
+        while True:
+            started = time.monotonic()
+            why = await self._run_one()
+            self._worker = None
+            self._fail_all(f"the language model worker went down ({why}) and is being restarted")
+            if time.monotonic() - started > _STEADY_S:
+                backoff_s = _FIRST_BACKOFF_S
+            assert self._ready is not None
+            if self._ready.done():
+                self._ready = asyncio.get_running_loop().create_future()
+            log.warning("llm.worker_down", extra={"why": why, "restart_in_s": backoff_s})
+            await asyncio.sleep(backoff_s)
+            backoff_s = min(_LONGEST_BACKOFF_S, backoff_s * 2)
+
+    async def _run_one(self) -> str:
+        """One worker from start to end; returns why it ended."""
+        ready = self._ready
+        assert ready is not None
+        worker = WorkerProcess(self._take, hang_s=max(10.0, 3 * self._settings.stall_timeout_s))
+        try:
+            state = await worker.start(self._arguments(), self._environment())
+            self._worker = worker
+            if not ready.done():
+                ready.set_result(state)
+            return await worker.wait()
+        except ParleyError as error:
+            # A model that cannot be loaded will not load the second time either: whoever waits is told.
+            if not ready.done():
+                ready.set_exception(error)
+                ready.exception()
+            return str(error)
+        except (OSError, EOFError) as error:
+            return repr(error)
+        finally:
+            await worker.stop()
+
+    def _arguments(self) -> list[str]:
+        settings = self._settings
+        options: dict[str, object] = {
+            "model": self._model_folder,
+            "device": settings.device,
+            "dtype": settings.dtype,
+            "kv-cache-mb": settings.kv_cache_mb,
+            "context-tokens": settings.context_tokens,
+            "max-running": settings.max_running,
+            "max-waiting": settings.max_waiting,
+            "threads": self._threads,
+            "log-level": self._runtime.log_level,
+        }
+        return [part for name, value in options.items() for part in (f"--{name}", str(value))]
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            "OMP_NUM_THREADS": str(self._threads),
+            "TOKENIZERS_PARALLELISM": "false",
+            "HF_HUB_OFFLINE": "1",  # the folder is local: no look at a hub may hold up the start
+        }
+
+    @property
+    def _threads(self) -> int:
+        return self._runtime.llm_threads or max(1, min(8, os.cpu_count() or 1))
+
+    def _take(self, event: ReplyEvent) -> None:
+        reply = self._replies.get(event.id)
+        if reply is None:
+            return  # cancelled here before this arrived
+        reply.take(event)
+        if reply.chars > MAX_PENDING_CHARS and reply.end is None:
+            reply.fail(StageError("a reply was not read and has been cancelled"))
+            if self._worker is not None:
+                self._worker.send(Cancel(event.id))
+
+    def _fail_all(self, message: str) -> None:
+        for reply in self._replies.values():
+            reply.fail(StageUnavailable(message))
+
+    async def _worker_by(self, deadline: float) -> WorkerProcess:
+        if self._closed or self._ready is None:
+            raise StageUnavailable("the language model is not loaded, or was closed")
+        try:
+            async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
+                await asyncio.shield(self._ready)
+        except TimeoutError:
+            raise StageUnavailable("the language model worker is being restarted: try again in a moment") from None
+        if self._worker is None:
+            raise StageUnavailable("the language model worker has just gone down: try again in a moment")
+        return self._worker
+
+    async def _next_change(self, reply: _Reply, wait_s: float) -> None:
+        if not reply.text and reply.end is None:
+            reply.changed.clear()
+            try:
+                async with asyncio.timeout(wait_s):
+                    await reply.changed.wait()
+            except TimeoutError:
+                raise StageTimeout(
+                    f"the language model sent nothing for {wait_s:.1f} s "
+                    "(llm.first_token_timeout_s, llm.stall_timeout_s)"
+                ) from None
+
+
+def _submit(number: int, request: GenerateRequest) -> Submit:
+    return Submit(
+        id=number,
+        messages=tuple(Message(message.role, message.content) for message in request.messages),
+        sampling=_spec(request.sampling),
+        session=request.session_id,
+    )
+
+
+def _spec(sampling: Sampling) -> SamplingSpec:
+    return SamplingSpec(
+        max_tokens=sampling.max_tokens,
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        top_k=sampling.top_k,
+        repetition_penalty=sampling.repetition_penalty,
+        seed=sampling.seed,
+        stop=sampling.stop,
+    )
+
+
+def _finished(done: Done) -> Finished:
+    counts = done.counts
+    return Finished(
+        reason=done.reason,
+        usage=Usage(counts.prompt_tokens, counts.cached_tokens, counts.completion_tokens),
+        queue_ms=done.queue_ms,
+        prefill_ms=done.prefill_ms,
+        decode_ms=done.decode_ms,
+    )
+
+
+def _error(failed: Failed) -> ParleyError:
+    if failed.code == Overloaded.code:
+        return Overloaded(failed.message, retry_after_s=failed.retry_after_s)
+    return _ERRORS.get(failed.code, StageError)(failed.message)
