@@ -131,6 +131,7 @@ async def open_page(
     Errors of the page's scripts are kept in ``page_errors(page)``.
     """
     context.setdefault("locale", "en-US")
+    context.setdefault("reduced_motion", "reduce")  # without a GPU the animated picture takes most of a core
     if record:
         context["bypass_csp"] = True  # the recorder's worklet comes from a blob: URL
     profile = await browser.new_context(permissions=["microphone"] if microphone_allowed else [], **context)

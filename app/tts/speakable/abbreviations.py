@@ -1,0 +1,131 @@
+"""Abbreviations: what they are read as, and which dots therefore end no sentence."""
+
+from __future__ import annotations
+
+import re
+
+from app.tts.speakable.tracked import Tracked
+
+TITLES = {
+    "Mr": "Mister",
+    "Mrs": "Missus",
+    "Ms": "Miz",
+    "Dr": "Doctor",
+    "Prof": "Professor",
+    "St": "Saint",
+    "Mt": "Mount",
+    "Ft": "Fort",
+    "Gen": "General",
+    "Gov": "Governor",
+    "Sen": "Senator",
+    "Rep": "Representative",
+    "Capt": "Captain",
+    "Lt": "Lieutenant",
+    "Col": "Colonel",
+    "Sgt": "Sergeant",
+    "Rev": "Reverend",
+    "Hon": "Honorable",
+    "Pres": "President",
+}
+"""Stand before a name: their dot never ends a sentence."""
+
+INNER = {
+    "e.g": "for example",
+    "i.e": "that is",
+    "vs": "versus",
+    "cf": "compare",
+    "approx": "approximately",
+    "incl": "including",
+    "esp": "especially",
+    "viz": "namely",
+    "fig": "figure",
+    "Fig": "Figure",
+    "vol": "volume",
+    "Vol": "Volume",
+    "pp": "pages",
+}
+"""Always go on: their dot never ends a sentence."""
+
+OPEN = {
+    "etc": "et cetera",
+    "Jr": "Junior",
+    "Sr": "Senior",
+    "Inc": "Incorporated",
+    "Ltd": "Limited",
+    "Corp": "Corporation",
+    "Co": "Company",
+    "Ave": "Avenue",
+    "Blvd": "Boulevard",
+    "Rd": "Road",
+    "Dept": "Department",
+    "Jan": "January",
+    "Feb": "February",
+    "Mar": "March",
+    "Apr": "April",
+    "Aug": "August",
+    "Sep": "September",
+    "Sept": "September",
+    "Oct": "October",
+    "Nov": "November",
+    "Dec": "December",
+    "Mon": "Monday",
+    "Tue": "Tuesday",
+    "Tues": "Tuesday",
+    "Wed": "Wednesday",
+    "Thu": "Thursday",
+    "Thurs": "Thursday",
+    "Fri": "Friday",
+    "a.k.a": "also known as",
+    "et al": "and others",
+    "Ph.D": "P H D",
+    "a.m": "AM",
+    "p.m": "PM",
+    "A.M": "AM",
+    "P.M": "PM",
+}
+"""May end a sentence: whether they do shows in the letter that follows."""
+
+_NUMBER_SIGN = re.compile(r"\b([Nn])(o|os)\.\s?(?=\d)")
+_TITLE = re.compile(rf"(?<![\w.])({'|'.join(TITLES)})\.(?=\s+\S)")
+_BARE_TITLE = re.compile(r"(?<![\w.])(Dr|Mr|Mrs|Ms|Prof)(?=\s+[A-Z])")
+_INNER = re.compile(rf"(?<![\w.])({'|'.join(re.escape(key) for key in sorted(INNER, key=len, reverse=True))})\.(?!\w)")
+_BARE_VERSUS = re.compile(r"(?<=\s)vs(?=\s)")
+_OPEN = re.compile(rf"(?<![\w.])({'|'.join(re.escape(key) for key in sorted(OPEN, key=len, reverse=True))})\.(?!\w)")
+_INITIALS = re.compile(r"(?<![\w.])((?:[A-Z]\.){2,})(?!\w)")
+_WITH = re.compile(r"(?<!\w)w/(?=\s)|(?<!\w)w/o(?=\s)")
+_INITIALS_END = re.compile(r"(?:^|[^\w.])(?:[A-Z]\.)+$")
+
+
+def dot_ends_sentence(before: str) -> bool | None:
+    """Whether the dot that ``before`` ends with closes a sentence; None when the next letter decides."""
+    token = before[:-1].split()[-1].lstrip("(\"'“‘[*_") if before[:-1].strip() else ""
+    if token in TITLES or token in INNER:
+        return False
+    if token.lower() in ("no", "nos"):
+        return None
+    if token in OPEN or token.lower() == "al":
+        return None
+    if _INITIALS_END.search(before):
+        # "J. Smith" against "vitamin C. Then": a lone initial goes on, several ("U.S.") may end.
+        return None if token.count(".") or token == "I" else False
+    return True
+
+
+def _open(match: re.Match[str]) -> str:
+    word = OPEN[match.group(1)]
+    return f"{word}." if not match.string[match.end() :].strip() else word
+
+
+def _initials(match: re.Match[str]) -> str:
+    letters = match.group(1).replace(".", "")
+    return f"{letters}." if not match.string[match.end() :].strip() else letters
+
+
+def say_abbreviations(text: Tracked) -> Tracked:
+    """ "Dr. Smith vs. e.g. the U.S." -> "Doctor Smith versus for example the US"."""
+    text = text.sub(_NUMBER_SIGN, lambda m: f"{'N' if m.group(1) == 'N' else 'n'}umber{'s' if m.group(2) == 'os' else ''} ")
+    text = text.sub(_TITLE, lambda match: TITLES[match.group(1)])
+    text = text.sub(_BARE_TITLE, lambda match: TITLES[match.group(1)])
+    text = text.sub(_INNER, lambda match: INNER[match.group(1)]).sub(_BARE_VERSUS, "versus")
+    text = text.sub(_WITH, lambda match: "without" if match.group() == "w/o" else "with")
+    return text.sub(_OPEN, _open).sub(_INITIALS, _initials)

@@ -1,0 +1,68 @@
+"""The chain of transforms from raw reply to spoken text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from app.tts.speakable import abbreviations, calendar, markup, quantities, symbols, web
+from app.tts.speakable.tracked import Tracked, word_ends
+
+_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af]")
+_LINE_BREAK = re.compile(r"(?<![.,;:!?。！？，、；：\s])\s*\n\s*(?=\S)")
+_CJK_SPOKEN_MARKS = re.compile("[「」『』《》〈〉【】（）]")
+_SPACE = re.compile(r"\s+")
+_SPACE_BEFORE_MARK = re.compile(r"\s+(?=[,.;:!?](?:\s|$))")
+_DOUBLE_MARK = re.compile(r"[,;:]\s*(?=[,.;:!?])|(?<=[.!?;:]) ?,(?=\s|$)|^[\s,;:.!?-]+(?=\w)")
+_LAST_WORD = re.compile(r"\S+$")
+_BLOCK_LINE = re.compile(r"^\s*(?:#{1,6}\s|[-*+•]\s|\d{1,3}[.)]\s|\|)")
+_BAD_END = re.compile(r"[,;:]\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """``text`` for the voice and, per whitespace-separated word of it, how far into the raw text it reaches."""
+
+    text: str
+    word_ends: tuple[int, ...]
+
+
+def speakable(raw: str, *, language: str = "en", line_start: bool = True, line_end: bool = False) -> Spoken:
+    """What a voice says for ``raw``, a clause or more of Markdown.
+
+    ``language`` (ISO 639-1, or "auto") decides whether numbers and signs are worded in English; other
+    languages and CJK text keep their digits for the voice to read. ``line_start`` says that ``raw``
+    begins a line, where "-" and "1." mark lists; ``line_end`` that it ends one, so that a heading or a
+    list item without a full stop gets one. Without anything to say, text is empty. Pure; never raises.
+    """
+    text = symbols.plain_characters(Tracked.of(raw))
+    block = line_start and bool(_BLOCK_LINE.match(raw))
+    if line_start:
+        text = markup.strip_lines(text)
+    text = markup.strip_inline(text)
+    cjk = bool(_CJK.search(text.text))
+    english = language in ("en", "auto") and not cjk
+    if english:
+        text = web.say_addresses(text)
+        text = calendar.say_times(text)
+        text = abbreviations.say_abbreviations(text)
+        text = calendar.say_dates(text)
+        text = quantities.say_money(text)
+        text = quantities.say_measures(text)
+        text = quantities.say_codes(text)
+        text = symbols.say_operators(text)
+        text = markup.separate(text)
+        text = quantities.say_numbers(text)
+    else:
+        text = markup.separate(text)
+    if cjk:
+        text = text.sub(_CJK_SPOKEN_MARKS, " ")
+    text = symbols.pauses(text)
+    text = text.sub(_LINE_BREAK, ". ").sub(_SPACE, " ")
+    text = text.sub(_SPACE_BEFORE_MARK, "").sub(_DOUBLE_MARK, "").strip()
+    if not any(char.isalnum() for char in text.text):
+        return Spoken("", ())
+    if block and line_end and text.text[-1] not in ".!?。！？…":
+        text = text.sub(_BAD_END, "")
+        text = text.sub(_LAST_WORD, lambda match: match.group() + ".")
+    return Spoken(text.text, word_ends(text, raw))

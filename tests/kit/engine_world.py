@@ -1,0 +1,150 @@
+"""An engine without a neural network: real scheduler, pool, ledger and text; a model whose next token is a hash.
+
+The model writes token ids into simulated blocks and reads its context back from them, so a block
+that was freed too early, shared wrongly or overwritten shows at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
+from tokenizers.models import BPE
+
+from app.engine.blocks import BlockPool
+from app.engine.engine import Engine
+from app.engine.messages import Delta, Done, Failed, Message, ReplyEvent, SamplingSpec, Submit
+from app.engine.prompt import PromptBuilder, Vocabulary
+from app.engine.scheduler import Limits
+from app.engine.sequence import Chunk, RunnerTraits
+
+BLOCK_TOKENS = 32
+CHAT_TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def byte_tokenizer() -> Tokenizer:
+    """One token for each byte, and ChatML's control tokens."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(BPE({char: index for index, char in enumerate(alphabet)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken(name, special=True) for name in ("<|im_start|>", "<|im_end|>")])
+    return tokenizer
+
+
+def chatml(messages: list[dict[str, str]]) -> str:
+    turns = "".join(f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in messages)
+    return turns + "<|im_start|>assistant\n"
+
+
+class HashModel:
+    """Draws printable tokens from a hash of the whole context as the blocks hold it."""
+
+    traits = RunnerTraits(can_chunk=True, can_reuse=True)
+
+    def __init__(self, tokenizer: Tokenizer, blocks: int) -> None:
+        self._memory: list[list[int]] = [[-1] * BLOCK_TOKENS for _ in range(blocks)]
+        self._letters = [tokenizer.token_to_id(letter) for letter in "abcdefghijklmnopqrstuvwxyz"]
+        self.script: Callable[[list[int]], int | None] = lambda context: None
+        self.poison: Callable[[Chunk], bool] = lambda chunk: False
+        self.largest_step = 0
+
+    def step(self, chunks: Sequence[Chunk]) -> list[int]:
+        if any(self.poison(chunk) for chunk in chunks):
+            raise RuntimeError("poisoned request")
+        self.largest_step = max(self.largest_step, sum(chunk.count for chunk in chunks))
+        for chunk in chunks:
+            for position in range(chunk.start, chunk.stop):
+                block = chunk.sequence.blocks[position // BLOCK_TOKENS]
+                self._memory[block][position % BLOCK_TOKENS] = chunk.sequence.ids[position]
+        drawn: list[int] = []
+        for chunk in chunks:
+            context = [
+                self._memory[chunk.sequence.blocks[position // BLOCK_TOKENS]][position % BLOCK_TOKENS]
+                for position in range(chunk.stop)
+            ]
+            assert context == chunk.sequence.ids[: chunk.stop], "the pool holds another conversation's tokens"
+            if chunk.samples:
+                scripted = self.script(context)
+                digest = hashlib.blake2b(repr(context).encode(), digest_size=2).digest()
+                drawn.append(
+                    scripted
+                    if scripted is not None
+                    else self._letters[int.from_bytes(digest, "big") % len(self._letters)]
+                )
+        return drawn
+
+    def forget(self, key: int) -> None:
+        pass
+
+
+@dataclass
+class Listener:
+    """Collects one request's events and insists on one terminal event, the last."""
+
+    events: list[ReplyEvent] = field(default_factory=list)
+    key: int = 0
+
+    def __call__(self, event: ReplyEvent) -> None:
+        assert not self.ended, "an event after the terminal one"
+        self.events.append(event)
+
+    @property
+    def ended(self) -> bool:
+        return bool(self.events) and not isinstance(self.events[-1], Delta)
+
+    @property
+    def text(self) -> str:
+        return "".join(event.text for event in self.events if isinstance(event, Delta))
+
+    @property
+    def done(self) -> Done:
+        assert isinstance(self.events[-1], Done), self.events
+        return self.events[-1]
+
+    @property
+    def failed(self) -> Failed:
+        assert isinstance(self.events[-1], Failed), self.events
+        return self.events[-1]
+
+
+class EngineWorld:
+    """Engine, model and helpers to speak to them; every step is followed by a look at the books."""
+
+    def __init__(self, *, blocks: int = 64, context: int = 1024, max_running: int = 16, max_waiting: int = 256) -> None:
+        self.tokenizer = byte_tokenizer()
+        self.model = HashModel(self.tokenizer, blocks)
+        self.pool = BlockPool(blocks, BLOCK_TOKENS)
+        self.end_token = self.tokenizer.token_to_id("<|im_end|>")
+        self.engine = Engine(
+            self.model,
+            PromptBuilder(Vocabulary(self.tokenizer), chatml),
+            self.pool,
+            Limits(context, max_running),
+            eos_ids=frozenset({self.end_token}),
+            max_waiting=max_waiting,
+        )
+
+    def ask(self, *turns: str, session: str | None = None, **sampling: object) -> Listener:
+        """Submit a conversation whose turns alternate, the user first."""
+        messages = tuple(Message("assistant" if i % 2 else "user", turn) for i, turn in enumerate(turns))
+        spec = SamplingSpec(**{"max_tokens": 20, "ignore_eos": False, **sampling})  # type: ignore[arg-type]
+        listener = Listener()
+        listener.key = self.engine.submit(Submit(1, messages, spec, session), listener)
+        return listener
+
+    def step(self) -> bool:
+        worked = self.engine.step()
+        self.pool.check()
+        return worked
+
+    def run(self, steps: int = 5000) -> None:
+        for _ in range(steps):
+            if not self.step():
+                return
+        raise AssertionError("the engine does not come to rest")
