@@ -78,7 +78,7 @@ class ReplySpeaker:
                 await self._playout.room()
                 self._post(ClauseStarted(self._generation))
                 timer = ClauseTimer(clause, OUTPUT_RATE_HZ, first_sample=queued)
-                async with aclosing(self._tts.synthesize(clause.spoken)) as chunks:  # type: ignore[type-var]
+                async with aclosing(self._tts.synthesize(clause.spoken)) as chunks:
                     async for chunk in chunks:
                         pcm = resampler.process(chunk)
                         queued += len(pcm)

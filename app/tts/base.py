@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Protocol
 
 from app.audio.frames import Pcm
@@ -21,10 +21,10 @@ class Synthesizer(Protocol):
         """Load and warm up with dummy work; raises ModelError when the voice cannot be used."""
         ...
 
-    def synthesize(self, text: str) -> AsyncIterator[Pcm]:
+    def synthesize(self, text: str) -> AsyncGenerator[Pcm, None]:
         """Yield the sound of ``text`` in chunks (int16 ``[n]``, ``rate_hz``), the first as soon as may be.
 
-        Closing the iterator cancels what has not been computed yet. Text without anything
+        Closing the generator cancels what has not been computed yet. Text without anything
         speakable yields nothing. Raises StageError.
         """
         ...

@@ -8,7 +8,7 @@ tests know to the sample which words have been heard.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -131,7 +131,7 @@ class FakeVoice:
     async def load(self) -> StageReport:
         return _REPORT
 
-    async def synthesize(self, text: str) -> AsyncIterator[Pcm]:
+    async def synthesize(self, text: str) -> AsyncGenerator[Pcm, None]:
         await asyncio.sleep(self.delay_s)
         if self.error is not None:
             raise self.error

@@ -1,0 +1,61 @@
+"""Piper: one VITS voice per file, many languages (16 or 22.05 kHz, as the voice's file says)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from app.audio.frames import Pcm
+from app.config.settings import RuntimeSettings, TtsSettings
+from app.errors import ModelError
+from app.tts.local import LocalSynthesizer
+from app.tts.pool import trim_silence
+
+
+class PiperSynthesizer(LocalSynthesizer):
+    """``model_folder`` holds NAME.onnx with NAME.onnx.json beside it, or is such a file itself."""
+
+    def __init__(self, settings: TtsSettings, runtime: RuntimeSettings, model_folder: Path | None = None) -> None:
+        super().__init__("piper", settings, runtime)
+        self._path = model_folder
+        self._voice: Any = None
+        self._rate_hz = 0
+
+    @property
+    def rate_hz(self) -> int:
+        return self._rate_hz
+
+    def _open(self) -> str:
+        try:
+            from piper import PiperVoice, SynthesisConfig
+        except ImportError as error:
+            raise ModelError(f"piper-tts cannot be imported ({error}); run: pip install piper-tts") from error
+        path = self._onnx_file()
+        try:
+            self._voice = PiperVoice.load(path)
+        except Exception as error:  # onnxruntime and json errors of many kinds
+            raise ModelError(f"The Piper voice {path} cannot be loaded: {error}") from error
+        speakers = self._voice.config.speaker_id_map
+        voice = self._settings.voice
+        if voice and voice not in speakers:
+            names = ", ".join(speakers) or "none: this model has a single voice, leave tts.voice empty"
+            raise ModelError(f"tts.voice {voice!r} is not in {path.name}; available: {names}.")
+        speaker_id = speakers[voice] if voice else None
+        self._config = SynthesisConfig(speaker_id=speaker_id, length_scale=1.0 / self._settings.speed)
+        self._rate_hz = int(self._voice.config.sample_rate)
+        return f"Piper {path.stem}, {self._rate_hz / 1000:g} kHz, cpu"
+
+    def _onnx_file(self) -> Path:
+        if self._path is None:
+            raise ModelError("tts.model is empty: Piper needs a catalogue name or an .onnx file.")
+        path = self._path if self._path.suffix == ".onnx" else next(iter(sorted(self._path.glob("*.onnx"))), None)
+        if path is None or not path.is_file():
+            raise ModelError(f"There is no .onnx voice in {self._path} (tts.model).")
+        if not Path(f"{path}.json").is_file():
+            raise ModelError(f"{path}.json is missing: Piper needs it beside the voice.")
+        return path
+
+    def _speak(self, text: str) -> Iterator[Pcm]:
+        for chunk in self._voice.synthesize(text, self._config):
+            yield trim_silence(chunk.audio_int16_array, self._rate_hz)

@@ -1,0 +1,106 @@
+"""Blocking synthesis on a bounded pool of threads, seen from the event loop as a stream of chunks."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.audio.frames import Pcm
+from app.errors import Overloaded, ParleyError, StageError
+
+_PEAK = 32767.0
+_POLL_S = 0.01
+
+
+class VoicePool:
+    """Runs ``speak(text)``, an iterable of int16 chunks, on ``threads`` threads in order of arrival."""
+
+    def __init__(self, name: str, speak: Callable[[str], Iterable[Pcm]], *, threads: int, max_waiting: int) -> None:
+        self._name = name
+        self._speak = speak
+        self._max_running = max(1, threads)
+        self._max_waiting = max_waiting
+        self._pool = ThreadPoolExecutor(self._max_running, thread_name_prefix=name)
+        self._jobs = 0
+
+    async def call(self, work: Callable[[], str]) -> str:
+        """Run ``work`` on the pool: loading, which must not block the loop either."""
+        return await asyncio.wrap_future(self._pool.submit(work))
+
+    async def stream(self, text: str) -> AsyncGenerator[Pcm, None]:
+        """The chunks of ``text``. Closing stops the work at its next chunk, or before it has begun.
+
+        Raises Overloaded when ``max_waiting`` clauses wait already, StageError when the voice fails.
+        """
+        if self._jobs >= self._max_running + self._max_waiting:
+            raise Overloaded(f"The voice has {self._max_waiting} clauses waiting (tts.max_waiting).")
+        loop = asyncio.get_running_loop()
+        # Bounded by the clause itself: one clause is a few chunks of a few seconds.
+        chunks: asyncio.Queue[Pcm | Exception | None] = asyncio.Queue()
+        cancelled = threading.Event()
+
+        def hand_over(item: Pcm | Exception | None) -> None:
+            if not cancelled.is_set():
+                loop.call_soon_threadsafe(chunks.put_nowait, item)
+
+        def work() -> None:
+            try:
+                for chunk in self._speak(text):
+                    if cancelled.is_set():
+                        return
+                    hand_over(chunk)
+                hand_over(None)
+            except Exception as error:
+                hand_over(error)
+
+        self._jobs += 1
+        job = self._pool.submit(work)
+        job.add_done_callback(lambda _: loop.call_soon_threadsafe(self._done) if not loop.is_closed() else None)
+        try:
+            while (item := await chunks.get()) is not None:
+                if isinstance(item, ParleyError):
+                    raise item
+                if isinstance(item, Exception):
+                    raise StageError(f"{self._name} could not speak: {item}") from item
+                if len(item):
+                    yield item
+        finally:
+            cancelled.set()
+            job.cancel()
+
+    def _done(self) -> None:
+        self._jobs -= 1
+
+    async def close(self) -> None:
+        """Drop the clauses that wait, and return once those in hand have ended."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        while self._jobs:
+            await asyncio.sleep(_POLL_S)
+
+
+def to_pcm(sound: NDArray[np.float32]) -> Pcm:
+    """Float samples in -1..1 as int16; a clause that would clip is turned down as a whole instead."""
+    if not len(sound):
+        return np.zeros(0, np.int16)
+    scale = _PEAK / max(1.0, float(np.abs(sound).max()))
+    return (sound * scale).astype(np.int16)
+
+
+def trim_silence(pcm: Pcm, rate_hz: int, *, lead_ms: int = 10, tail_ms: int = 120) -> Pcm:
+    """``pcm`` with at most ``lead_ms`` before and ``tail_ms`` after its speech: an early start, a natural join.
+
+    Sound under 1 % of the peak counts as silence; all silence becomes nothing.
+    """
+    if not len(pcm):
+        return pcm
+    loudness = np.abs(pcm.astype(np.int32))
+    loud = np.flatnonzero(loudness > max(16, int(loudness.max() * 0.01)))
+    if not len(loud):
+        return pcm[:0]
+    start = max(0, int(loud[0]) - lead_ms * rate_hz // 1000)
+    return pcm[start : int(loud[-1]) + 1 + tail_ms * rate_hz // 1000]
