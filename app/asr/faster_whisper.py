@@ -1,0 +1,192 @@
+"""Whisper through CTranslate2 (faster-whisper), called on what was said rather than on 30 s.
+
+``WhisperModel.transcribe`` pads every utterance to 30 s; encoding only the utterance and a margin costs a
+quarter of that. Utterances that wait together are recognised in one batch.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from app.asr.base import Transcript
+from app.asr.guards import is_hallucinated, is_silent
+from app.asr.segments import split_at_quiet
+from app.audio.batch import BatchWorker
+from app.audio.frames import INPUT_RATE_HZ, Pcm
+from app.config.settings import AsrSettings, RuntimeSettings
+from app.errors import ModelError
+from app.telemetry.memory import resident_mb
+from app.telemetry.stage import StageReport
+
+_FILES = ("model.bin", "config.json", "tokenizer.json")
+_FRAMES_PER_S = 100
+_MIN_FRAMES = 10 * _FRAMES_PER_S
+"""Below 10 s of context words begin to go wrong (6 s: one in twenty)."""
+_MARGIN_FRAMES = _FRAMES_PER_S
+_MAX_FRAMES = 30 * _FRAMES_PER_S
+_BATCH_SPREAD_FRAMES = 5 * _FRAMES_PER_S
+"""Utterances this much longer than the oldest waiting one go by themselves: all are padded to the longest."""
+_MAX_TOKENS = 224
+_MAX_TOKENS_PER_S = 12
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Up to 28 s of one utterance."""
+
+    pcm: Pcm
+    language: str | None
+
+    @property
+    def frames(self) -> int:
+        """Mel frames to encode (10 ms each)."""
+        spoken = len(self.pcm) * _FRAMES_PER_S // INPUT_RATE_HZ
+        return min(_MAX_FRAMES, max(_MIN_FRAMES, spoken + _MARGIN_FRAMES))
+
+
+class FasterWhisperRecognizer:
+    """Any Whisper model in CTranslate2's format, on one thread of ours and ``asr_threads`` of its own."""
+
+    def __init__(self, settings: AsrSettings, runtime: RuntimeSettings, model_folder: Path) -> None:
+        self._settings = settings
+        self._threads = runtime.asr_threads or os.cpu_count() or 1
+        self._folder = model_folder
+        self._whisper: Any = None
+        self._worker: BatchWorker[_Piece, Transcript] = BatchWorker(
+            "recogniser", self._recognise, max_waiting=settings.max_waiting, choose=self._choose
+        )
+
+    async def load(self) -> StageReport:
+        began, memory = time.perf_counter(), resident_mb()
+        noise = np.random.default_rng(0).integers(-2000, 2000, INPUT_RATE_HZ).astype(np.int16)
+        await self._worker.submit([_Piece(noise, self._warm_up_language)])  # opens the model, off the loop
+        loaded = time.perf_counter()
+        await self._worker.submit([_Piece(noise, self._warm_up_language)] * 2)
+        detail = f"faster-whisper {self._folder.name}, {self._settings.compute_type}, {self._device}"
+        return StageReport("ASR", detail, loaded - began, time.perf_counter() - loaded, resident_mb() - memory)
+
+    async def transcribe(self, pcm: Pcm, *, language: str | None = None) -> Transcript:
+        if is_silent(pcm):
+            return Transcript("", language or self._settings.languages[0], 0.0)
+        pieces = await self._worker.submit([_Piece(piece, language) for piece in split_at_quiet(pcm)])
+        said = [piece for piece in pieces if piece.text]
+        if not said:
+            return Transcript("", pieces[0].language, 0.0)
+        confidence = sum(piece.confidence for piece in said) / len(said)
+        return Transcript(" ".join(piece.text for piece in said), said[0].language, confidence)
+
+    async def close(self) -> None:
+        await self._worker.close()
+
+    @property
+    def _warm_up_language(self) -> str:
+        return self._settings.languages[0] if self._settings.languages else "en"
+
+    @property
+    def _device(self) -> str:
+        if self._settings.device != "auto":
+            return self._settings.device
+        import ctranslate2
+
+        return "cuda" if ctranslate2.get_cuda_device_count() else "cpu"
+
+    def _choose(self, waiting: Sequence[_Piece]) -> Sequence[int]:
+        """The oldest and those of like length."""
+        longest = waiting[0].frames + _BATCH_SPREAD_FRAMES
+        fitting = [index for index, piece in enumerate(waiting) if piece.frames <= longest]
+        return fitting[: self._settings.max_batch]
+
+    # On the worker's thread
+
+    def _recognise(self, batch: Sequence[_Piece]) -> list[Transcript]:
+        if self._whisper is None:
+            self._whisper = self._open()
+        encoded = self._encode(batch)
+        languages = self._languages(batch, encoded)
+        prompts = [self._prompt(language) for language in languages]
+        longest_s = max(len(piece.pcm) for piece in batch) / INPUT_RATE_HZ
+        results = self._whisper.model.generate(
+            encoded,
+            prompts,
+            beam_size=self._settings.beam_size,
+            max_length=len(prompts[0]) + min(_MAX_TOKENS, 16 + int(longest_s * _MAX_TOKENS_PER_S)),
+            return_scores=True,
+            return_no_speech_prob=True,
+            suppress_blank=True,
+            suppress_tokens=[-1],
+        )
+        return [
+            self._transcript(piece, language, result)
+            for piece, language, result in zip(batch, languages, results, strict=True)
+        ]
+
+    def _open(self) -> Any:
+        missing = [name for name in _FILES if not (self._folder / name).is_file()]
+        if missing:
+            raise ModelError(
+                f"The Whisper model in {self._folder} lacks {', '.join(missing)} (asr.model). "
+                "Run `python -m app models pull`, or give a folder in CTranslate2's format."
+            )
+        from faster_whisper import WhisperModel
+
+        try:
+            return WhisperModel(
+                str(self._folder),
+                device=self._device,
+                compute_type=self._settings.compute_type,
+                cpu_threads=self._threads,
+                num_workers=1,
+            )
+        except (RuntimeError, ValueError) as error:
+            raise ModelError(f"The Whisper model in {self._folder} cannot be loaded: {error}") from error
+
+    def _encode(self, batch: Sequence[_Piece]) -> Any:
+        frames = max(piece.frames for piece in batch)
+        features = []
+        for piece in batch:
+            sound = np.zeros(frames * INPUT_RATE_HZ // _FRAMES_PER_S, np.float32)
+            sound[: len(piece.pcm)] = piece.pcm * np.float32(1 / 32768)
+            features.append(self._whisper.feature_extractor(sound, padding=0)[:, :frames])
+        return self._whisper.encode(np.stack(features))
+
+    def _languages(self, batch: Sequence[_Piece], encoded: Any) -> list[str]:
+        if not self._whisper.model.is_multilingual:
+            return ["en"] * len(batch)
+        allowed = self._settings.languages
+        if all(piece.language for piece in batch) or len(allowed) == 1:
+            return [piece.language or allowed[0] for piece in batch]
+        chosen = []
+        for piece, ranked in zip(batch, self._whisper.model.detect_language(encoded), strict=True):
+            likely = [token.strip("<|>") for token, _ in ranked]
+            chosen.append(piece.language or next((code for code in likely if not allowed or code in allowed), "en"))
+        return chosen
+
+    def _prompt(self, language: str) -> list[int]:
+        from faster_whisper.tokenizer import Tokenizer
+
+        multilingual = self._whisper.model.is_multilingual
+        tokenizer = Tokenizer(self._whisper.hf_tokenizer, multilingual, task="transcribe", language=language)
+        return [*tokenizer.sot_sequence, tokenizer.no_timestamps]
+
+    def _transcript(self, piece: _Piece, language: str, result: Any) -> Transcript:
+        tokens = [token for token in result.sequences_ids[0] if token < self._end_of_text]
+        text = self._whisper.hf_tokenizer.decode(tokens).strip()
+        # CTranslate2 divides by the length with the end token in it.
+        logprob = float(result.scores[0])
+        seconds = len(piece.pcm) / INPUT_RATE_HZ
+        if not text or is_hallucinated(text, no_speech=float(result.no_speech_prob), logprob=logprob, seconds=seconds):
+            return Transcript("", language, 0.0)
+        return Transcript(text, language, exp(min(0.0, logprob)))
+
+    @property
+    def _end_of_text(self) -> int:
+        """Ids from here on are control tokens, not words."""
+        return int(self._whisper.hf_tokenizer.token_to_id("<|endoftext|>"))

@@ -1,0 +1,73 @@
+"""What Whisper says of sound that holds no words, and how it is told from speech."""
+
+from __future__ import annotations
+
+import re
+import zlib
+
+import numpy as np
+
+from app.audio.frames import INPUT_RATE_HZ, Pcm
+
+_MIN_PEAK = 150
+"""Of 32767. Nobody speaks that softly into a microphone; it is hiss."""
+_NO_SPEECH = 0.6
+_LOW_LOGPROB = -1.0
+"""Thresholds of the Whisper paper (section 4.5): no-speech is believed when the text is improbable too."""
+_HOPELESS_LOGPROB = -1.6
+_MAX_COMPRESSION = 2.4
+"""zlib ratio above which text is a loop (Whisper paper, section 4.5)."""
+_UNLIKELY_LOGPROB = -0.55
+_FASTEST_CHARS_PER_S = 30.0
+"""Faster than any speaker: text that was not in the sound."""
+
+_HALLUCINATED = frozenset(
+    {
+        "thank you",
+        "thank you very much",
+        "thank you so much",
+        "thanks for watching",
+        "thank you for watching",
+        "thanks for watching everyone",
+        "please subscribe",
+        "like and subscribe",
+        "see you next time",
+        "see you in the next video",
+        "bye",
+        "bye bye",
+        "you",
+        "oh",
+        "so",
+        "the end",
+        "music",
+        "subtitles by the amara.org community",
+    }
+)
+"""What Whisper makes of noise when it has to say something; believed only when it is sure."""
+_SURE_LOGPROB = -0.45
+_SOUND_TAG = re.compile(r"^[\s\[(*♪]*(?:[^\])*♪]*)[\])*♪][\s.]*$")
+
+
+def is_silent(pcm: Pcm) -> bool:
+    """True when there is nothing in ``pcm`` (int16) that could be speech."""
+    return len(pcm) < INPUT_RATE_HZ // 50 or int(np.abs(pcm.astype(np.int32)).max()) < _MIN_PEAK
+
+
+def is_hallucinated(text: str, *, no_speech: float, logprob: float, seconds: float) -> bool:
+    """Whether ``text`` was made up: ``no_speech`` probability, mean token ``logprob``, length of the sound."""
+    said = text.strip()
+    if not any(char.isalnum() for char in said):
+        return True
+    if said[0] in "[(*♪" and _SOUND_TAG.match(said):  # "[Music]", "(coughs)"
+        return True
+    if logprob < _HOPELESS_LOGPROB or (no_speech > _NO_SPEECH and logprob < _LOW_LOGPROB):
+        return True
+    if no_speech > _NO_SPEECH and logprob < _UNLIKELY_LOGPROB and len(said.split()) <= 3:
+        return True
+    if len(said) > 12 and len(said) / max(0.2, seconds) > _FASTEST_CHARS_PER_S:
+        return True
+    encoded = said.encode()
+    if len(encoded) > 40 and len(encoded) / len(zlib.compress(encoded)) > _MAX_COMPRESSION:
+        return True
+    plain = re.sub(r"[^\w\s.]", "", said.lower()).strip(" .")
+    return plain in _HALLUCINATED and (logprob < _SURE_LOGPROB or no_speech > _NO_SPEECH)
