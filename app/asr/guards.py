@@ -20,6 +20,8 @@ _MAX_COMPRESSION = 2.4
 _UNLIKELY_LOGPROB = -0.55
 _FASTEST_CHARS_PER_S = 30.0
 """Faster than any speaker: text that was not in the sound."""
+_BRISK_CHARS_PER_S = 20.0
+"""Quick speech; a decoder that loops fills its whole budget of tokens instead."""
 
 _HALLUCINATED = frozenset(
     {
@@ -67,7 +69,8 @@ def is_hallucinated(text: str, *, no_speech: float, logprob: float, seconds: flo
     if len(said) > 12 and len(said) / max(0.2, seconds) > _FASTEST_CHARS_PER_S:
         return True
     encoded = said.encode()
-    if len(encoded) > 40 and len(encoded) / len(zlib.compress(encoded)) > _MAX_COMPRESSION:
+    looping = len(encoded) > 40 and len(encoded) / len(zlib.compress(encoded)) > _MAX_COMPRESSION
+    if looping and len(said) / max(0.2, seconds) > _BRISK_CHARS_PER_S:  # people do repeat themselves, at their own pace
         return True
     plain = re.sub(r"[^\w\s.]", "", said.lower()).strip(" .")
     return plain in _HALLUCINATED and (logprob < _SURE_LOGPROB or no_speech > _NO_SPEECH)
