@@ -47,7 +47,7 @@ class Parley:
 
 @asynccontextmanager
 async def build(settings: Settings, on_report: OnReport = lambda report: None) -> AsyncIterator[Parley]:
-    """Load and warm up all stages, side by side; ``on_report`` is called as each becomes ready.
+    """Load and warm up all stages; ``on_report`` is called as each becomes ready.
 
     Raises ModelError or StageError naming what could not be loaded; what was loaded is closed again.
     On leaving, sessions are ended first, then the stages.
@@ -77,19 +77,19 @@ async def build(settings: Settings, on_report: OnReport = lambda report: None) -
 
         try:
             async with asyncio.TaskGroup() as group:
-                llm = group.create_task(load(_language_model(settings, runtime)))
-                detector = group.create_task(load_detector())
-                asr = group.create_task(load(_recognizer(settings, runtime)))
-                turn = group.create_task(load(detector_)) if (detector_ := _turn_detector(settings)) else None
-                voice = group.create_task(load_voice())
+                # The worker loads in its own process meanwhile. The others share this one and go one by one,
+                # or nobody could tell whose memory is whose.
+                worker = group.create_task(load(_language_model(settings, runtime)))
+                detector = await load_detector()
+                turn = await load(model) if (model := _turn_detector(settings)) else None
+                tts, phrases = await load_voice()
+                asr = await load(_recognizer(settings, runtime))
+                llm = await worker
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
-        tts, phrases = voice.result()
-        turn_model: TurnDetector | None = turn.result() if turn else None
-        stages = Stages(detector.result(), asr.result(), llm.result(), tts, turn_model, phrases)
-        host = Host(stages, settings)
+        host = Host(Stages(detector, asr, llm, tts, turn, phrases), settings)
         stack.push_async_callback(host.close)
-        yield Parley(host, stages, tuple(reports))
+        yield Parley(host, host.stages, tuple(reports))
 
 
 def with_threads(runtime: RuntimeSettings, cores: int) -> RuntimeSettings:

@@ -1,5 +1,30 @@
 """Settings, read from config.toml, the environment and flags."""
 
-from app.config.settings import Settings
+from app.config.load import known_keys, load_settings
+from app.config.settings import (
+    AsrSettings,
+    AssistantSettings,
+    AudioSettings,
+    LlmSettings,
+    RuntimeSettings,
+    ServerSettings,
+    Settings,
+    TtsSettings,
+    TurnSettings,
+    VadSettings,
+)
 
-__all__ = ["Settings"]
+__all__ = [
+    "AsrSettings",
+    "AssistantSettings",
+    "AudioSettings",
+    "LlmSettings",
+    "RuntimeSettings",
+    "ServerSettings",
+    "Settings",
+    "TtsSettings",
+    "TurnSettings",
+    "VadSettings",
+    "known_keys",
+    "load_settings",
+]

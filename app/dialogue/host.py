@@ -20,7 +20,7 @@ class Host:
     """Implements SessionHost over one set of stages."""
 
     def __init__(self, stages: Stages, settings: Settings) -> None:
-        self._stages = stages
+        self.stages = stages
         self._settings = settings
         self._sessions: dict[str, Session] = {}
         self._watchers: set[asyncio.Task[None]] = set()
@@ -33,7 +33,7 @@ class Host:
         limit = self._settings.server.max_sessions
         if len(self._sessions) >= limit:
             raise SessionLimit(f"All {limit} sessions are in use (server.max_sessions). Try again in a moment.")
-        session = Session(f"sess_{secrets.token_hex(8)}", self._stages, self._settings, send)
+        session = Session(f"sess_{secrets.token_hex(8)}", self.stages, self._settings, send)
         self._sessions[session.id] = session
         watcher = asyncio.get_running_loop().create_task(self._watch(session))
         self._watchers.add(watcher)

@@ -1,0 +1,124 @@
+"""The command line: global flags, one file per command, errors as one line each.
+
+A command module offers ``HELP``, ``add_arguments(parser)``, ``overrides(args)`` (settings keys that its
+flags set) and ``run``, which takes the settings, or the settings and the arguments. It is imported
+only when it is the one that was asked for, so that ``--help`` does not wait for torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from app import __version__
+from app.config import load_settings
+from app.errors import ParleyError
+
+_COMMANDS = {
+    "microphone": "talk on this machine's microphone and speaker (the default command)",
+    "serve": "serve the page and its calls",
+    "talk": "hold a conversation from sound files or typed lines",
+    "models": "list, fetch and check models",
+    "doctor": "check this machine and say how to mend what is wrong",
+    "config": "show the settings as they are in force",
+}
+
+_EXAMPLES = """examples:
+  python -m app                                  talk at once, on the default microphone and speaker
+  python -m app serve --port 8080                serve the page
+  python -m app talk question.wav --out reply.wav
+  python -m app --llm ./my-model serve           another language model: catalogue name, folder, .gguf, hub id
+  python -m app --set llm.max_tokens=80 talk --text "Hello"
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; its exit status (2 for an error of ours, 130 after Ctrl-C)."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    name = _command_of(arguments)
+    try:
+        return _run(name, arguments)
+    except ParleyError as error:
+        print(f"parley: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:  # the reader of our output has gone, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _run(name: str, arguments: list[str]) -> int:
+    module = importlib.import_module(f"app.cli.{name}")
+    parser = _parser(name, module)
+    args = parser.parse_args(arguments)
+    if getattr(args, "list_devices", False):
+        return int(module.list_devices())
+    settings = load_settings(args.config, overrides=_global_overrides(args) | dict(module.overrides(args)))
+    takes_arguments = len(inspect.signature(module.run).parameters) > 1
+    return int(module.run(settings, args) if takes_arguments else module.run(settings))
+
+
+def _command_of(arguments: Sequence[str]) -> str:
+    """The command among the arguments; plain ``python -m app`` is the microphone."""
+    takes_value = {"--config", "--set", "--llm", "--voice", "--log-level"}
+    skip = False
+    for argument in arguments:
+        if skip:
+            skip = False
+        elif argument in takes_value:
+            skip = True
+        elif argument in _COMMANDS:
+            return argument
+        elif not argument.startswith("-"):
+            break
+    return "microphone"
+
+
+def _parser(chosen: str, module: Any) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m app",
+        description="Parley: a self-hosted, real-time voice assistant.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"parley {__version__}")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings file (default: config.toml)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting, e.g. llm.max_tokens=80"
+    )
+    parser.add_argument("--llm", metavar="MODEL", help="language model (llm.model)")
+    parser.add_argument("--voice", metavar="NAME", help="voice (tts.voice)")
+    parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), help="runtime.log_level")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for name, summary in _COMMANDS.items():
+        command = commands.add_parser(
+            name,
+            help=summary,
+            description=(module.__doc__ or summary) if name == chosen else summary,
+            epilog=getattr(module, "EXAMPLES", None) if name == chosen else None,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        if name == chosen:
+            module.add_arguments(command)
+    if chosen == "microphone":
+        module.add_arguments(parser)
+    return parser
+
+
+def _global_overrides(args: argparse.Namespace) -> dict[str, Any]:
+    given = {"llm.model": args.llm, "tts.voice": args.voice, "runtime.log_level": args.log_level}
+    result: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    for pair in args.set:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise SystemExit(f"python -m app: error: --set {pair!r} must be KEY=VALUE, like llm.max_tokens=80")
+        result[key.strip()] = value
+    return result

@@ -1,0 +1,103 @@
+"""List, fetch and check the models of the catalogue (models/catalog.toml)."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
+from rich.table import Table
+
+from app.catalog import Progress as ReportProgress
+from app.catalog import Store, entries, model_path, pull, verify
+from app.catalog.schema import Catalogue, Entry
+from app.config import Settings
+
+EXAMPLES = """examples:
+  python -m app models list
+  python -m app models pull                 the default models
+  python -m app models pull piper-joe       one more
+  python -m app models verify               read every file and compare its sha256
+  python -m app models path whisper-base    where it lies
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=("list", "pull", "verify", "path"))
+    parser.add_argument("names", nargs="*", metavar="NAME", help="catalogue names; none means the default models")
+
+
+def overrides(args: argparse.Namespace) -> Mapping[str, str]:
+    return {}
+
+
+def run(settings: Settings, args: argparse.Namespace) -> int:
+    catalogue = Catalogue.load()
+    chosen = [catalogue.get(name) for name in args.names]
+    store = settings.runtime.model_store
+    match args.action:
+        case "list":
+            _list(Store(store))
+        case "pull":
+            _pull(settings, chosen)
+        case "verify":
+            return _verify(settings, chosen)
+        case "path":
+            for entry in chosen or _defaults():
+                print(model_path(entry.name, store, kind=entry.kind))
+    return 0
+
+
+def _defaults() -> list[Entry]:
+    return [entry for entry in entries() if entry.default]
+
+
+def _list(store: Store) -> None:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("name", "kind", "MB", "languages", "licence", "here", "what it is"):
+        table.add_column(heading)
+    for entry in entries():
+        here = "package" if entry.package else "yes" if not store.fault(entry) else "-"
+        size = f"{entry.bytes / 1e6:.0f}"
+        name = f"{entry.name} *" if entry.default else entry.name
+        table.add_row(name, entry.kind, size, ",".join(entry.languages), entry.licence, here, entry.summary)
+    Console().print(table)
+    print("* fetched by `python -m app models pull` without a name")
+
+
+def _pull(settings: Settings, chosen: list[Entry]) -> None:
+    store = settings.runtime.model_store
+    wanted = chosen or _defaults()
+    for entry in wanted:
+        if entry.package is None and not Store(store).fault(entry):
+            print(f"{entry.name}: already here")
+            continue
+        with _progress_bar() as report:
+            folder = pull(entry.name, store, report)
+        print(f"{entry.name}: {folder}")
+
+
+@contextmanager
+def _progress_bar() -> Iterator[ReportProgress]:
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, transient=True) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def report(what: str, done_bytes: int, total_bytes: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=total_bytes or None)
+            bar.update(tasks[what], completed=done_bytes, total=total_bytes or None)
+
+        yield report
+
+
+def _verify(settings: Settings, chosen: list[Entry]) -> int:
+    bad = 0
+    for entry in chosen or _defaults():
+        fault = verify(entry.name, settings.runtime.model_store)
+        bad += bool(fault)
+        remedy = f"; mend it with `python -m app models pull {entry.name}`" if fault else ""
+        print(f"{entry.name}: {fault or 'good'}{remedy}")
+    return 1 if bad else 0

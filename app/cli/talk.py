@@ -1,0 +1,111 @@
+"""Hold a conversation from sound files or typed lines, through the same sessions as a call.
+
+Each file is one turn, spoken at real time; --text lines follow after the files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from app.audio import OUTPUT_RATE_HZ, Pcm, read_wav, write_wav
+from app.config import Settings
+from app.errors import InvalidRequest
+from app.telemetry.log import configure as configure_log
+from app.telemetry.stage import StageReport
+from app.transports.files import FileConversation, FileTurn
+from app.wiring import build
+
+EXAMPLES = """examples:
+  python -m app talk question1.wav question2.wav
+  python -m app talk question.wav --out reply.wav
+  python -m app talk --text "Why is the sky blue?" --text "Say it shorter." --json
+"""
+_GAP = OUTPUT_RATE_HZ // 2
+"""Silence between two replies in --out."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="*", type=Path, metavar="WAV", help="what the user says, one file a turn")
+    parser.add_argument("--text", action="append", default=[], metavar="LINE", help="a typed turn (repeatable)")
+    parser.add_argument("--out", type=Path, metavar="WAV", help="write the replies' sound (48 kHz mono)")
+    parser.add_argument("--json", action="store_true", help="one JSON object per turn on standard output")
+
+
+def overrides(args: argparse.Namespace) -> Mapping[str, str]:
+    return {} if args.log_level else {"runtime.log_level": "warning"}
+
+
+def run(settings: Settings, args: argparse.Namespace) -> int:
+    if not args.files and not args.text:
+        raise InvalidRequest("There is nothing to say: give WAV files, or --text LINE.")
+    questions = [read_wav(path) for path in args.files]  # a bad file is told before the models are loaded
+    configure_log(settings.runtime.log_level)
+    return asyncio.run(_talk(settings, args, questions))
+
+
+async def _talk(settings: Settings, args: argparse.Namespace, questions: list[Pcm]) -> int:
+    quiet = args.json
+    sounds: list[Pcm] = []
+    answered = True
+    async with (
+        build(settings, on_report=(lambda report: None) if quiet else _print_report) as parley,
+        FileConversation(parley.host) as conversation,
+    ):
+        if settings.assistant.greeting:
+            sounds.append(await conversation.greeting())
+        for turn_input in (*questions, *args.text):
+            is_text = isinstance(turn_input, str)
+            turn = await (conversation.type(turn_input) if is_text else conversation.speak(turn_input))
+            sounds.append(turn.reply_pcm)
+            answered = answered and turn.status == "completed"
+            _print_json(turn) if quiet else _print_turn(turn)
+    if args.out:
+        write_wav(args.out, _joined(sounds))
+        if not quiet:
+            print(f"Replies written to {args.out}.")
+    return 0 if answered else 1
+
+
+def _joined(sounds: list[Pcm]) -> Pcm:
+    gap = np.zeros(_GAP, np.int16)
+    parts = [part for sound in sounds for part in (sound, gap)]
+    return np.concatenate(parts) if parts else gap
+
+
+def _print_report(report: StageReport) -> None:
+    print(f"  {report.stage:<5}{report.detail}  ({report.load_s + report.warm_up_s:.1f} s, {report.memory_mb:.0f} MiB)")
+
+
+def _print_turn(turn: FileTurn) -> None:
+    print(f"\nYou:    {turn.user or '(nothing was recognised)'}")
+    if turn.reply or turn.status == "completed":
+        print(f"Parley: {turn.reply}")
+    for notice in turn.notices:
+        print(f"Parley: {notice}")
+    print(f"        {turn.status}, {_seconds(turn):.1f} s of speech")
+    print("        " + "  ".join(f"{stage} {ms:.0f} ms" for stage, ms in turn.timings_ms.items()))
+    if turn.usage:
+        print("        " + "  ".join(f"{name} {count}" for name, count in turn.usage.items()))
+
+
+def _print_json(turn: FileTurn) -> None:
+    fields = {
+        "user": turn.user,
+        "reply": turn.reply,
+        "status": turn.status,
+        "reply_audio_s": round(_seconds(turn), 3),
+        "timings_ms": turn.timings_ms,
+        "usage": turn.usage,
+        "notices": list(turn.notices),
+    }
+    print(json.dumps(fields, ensure_ascii=False), flush=True)
+
+
+def _seconds(turn: FileTurn) -> float:
+    return len(turn.reply_pcm) / OUTPUT_RATE_HZ

@@ -1,0 +1,155 @@
+"""Reads config.toml, the environment and flags into one checked tree."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from app.config.settings import Settings
+from app.errors import ConfigError
+
+DEFAULT_PATH = Path("config.toml")
+ENV_PREFIX = "PARLEY_"
+_ENV_OTHERS = frozenset({"PARLEY_CONFIG"})
+_SECTION = re.compile(r"^\s*\[\s*([\w.-]+)\s*\]")
+_KEY = re.compile(r"^\s*([\w-]+)\s*=")
+
+
+def load_settings(
+    path: Path | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> Settings:
+    """Settings from defaults, then the file, then ``PARLEY_SECTION__KEY`` variables, then ``overrides``.
+
+    ``path`` None means config.toml in the working folder if there is one. ``overrides`` maps dotted keys
+    ("llm.model") to values; strings are read as their type wants. Raises ConfigError that names the
+    file and line (or the variable, or the flag) of the first thing wrong.
+    """
+    environment = os.environ if environment is None else environment
+    if path is None:
+        named = environment.get("PARLEY_CONFIG")
+        path = Path(named) if named else DEFAULT_PATH
+        if not named and not path.exists():
+            path = None
+    text = _read(path) if path is not None else ""
+    tree = _parse(text, path)
+    origin: dict[str, str] = {key: f"{path}, line {_line_of(text, key)}" for key in _dotted(tree)}
+    for variable, key, value in _from_environment(environment):
+        _put(tree, key, value, variable)
+        origin[key] = f"environment variable {variable}"
+    for key, value in (overrides or {}).items():
+        _put(tree, key, value, f"--set {key}")
+        origin[key] = f"flag for {key}"
+    try:
+        settings = Settings.model_validate(tree)
+    except ValidationError as error:
+        raise ConfigError(_explain(error, origin)) from None
+    return _with_absolute_store(settings, path)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"{path} does not exist; give the right file with --config.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+
+
+def _parse(text: str, path: Path | None) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+
+
+def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """(variable, dotted key, value) for every variable of ours."""
+    for variable, value in sorted(environment.items()):
+        if variable.startswith(ENV_PREFIX) and variable not in _ENV_OTHERS:
+            yield variable, variable.removeprefix(ENV_PREFIX).lower().replace("__", "."), value
+
+
+def _put(tree: dict[str, Any], key: str, value: Any, origin: str) -> None:
+    section, _, name = key.partition(".")
+    if not name or "." in name:
+        raise ConfigError(f"{origin}: {key!r} must name a section and a key, like llm.model.{_nearest(key)}")
+    if isinstance(value, str) and _is_list(section, name):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    target = tree.setdefault(section, {})
+    if not isinstance(target, dict):
+        raise ConfigError(f"{origin}: {section!r} is a single value in the file, not a section.")
+    target[name] = value
+
+
+def _is_list(section: str, name: str) -> bool:
+    """Lists are written with commas where there is only a string to write them in."""
+    model = Settings.model_fields.get(section)
+    field = _fields(model.annotation).get(name) if model is not None else None
+    return field is not None and str(field.annotation).startswith("tuple")
+
+
+def _fields(model: Any) -> dict[str, Any]:
+    return dict(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else {}
+
+
+def known_keys() -> list[str]:
+    """Every dotted key there is."""
+    return [f"{section}.{name}" for section, field in Settings.model_fields.items() for name in _fields(field.annotation)]
+
+
+def _dotted(tree: Mapping[str, Any]) -> Iterator[str]:
+    for section, values in tree.items():
+        if isinstance(values, dict):
+            yield from (f"{section}.{name}" for name in values)
+        yield section
+
+
+def _line_of(text: str, key: str) -> int:
+    """The line on which ``key`` is set, as far as a look at the text can tell."""
+    section, _, name = key.partition(".")
+    current = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _SECTION.match(line):
+            current = header[1]
+            if current == section and not name:
+                return number
+        elif (match := _KEY.match(line)) and (current, match[1]) in ((section, name), ("", section)):
+            return number
+    return 1
+
+
+def _explain(error: ValidationError, origin: Mapping[str, str]) -> str:
+    first = error.errors(include_url=False)[0]
+    key = ".".join(str(part) for part in first["loc"][:2])
+    where = origin.get(key) or origin.get(str(first["loc"][0]), "settings")
+    if first["type"] == "extra_forbidden":
+        kind = "key" if "." in key else "section"
+        return f"{where}: unknown {kind} {key!r}.{_nearest(key)}"
+    return f"{where}: {key} = {first['input']!r} is wrong: {first['msg'][:1].lower()}{first['msg'][1:]}."
+
+
+def _nearest(key: str) -> str:
+    """A suggestion to close an error message with."""
+    keys = known_keys()
+    near = difflib.get_close_matches(key, [*keys, *Settings.model_fields], n=1, cutoff=0.6)
+    if not near:  # the right key in the wrong section
+        name = key.rpartition(".")[2]
+        near = [known for known in keys if known.endswith(f".{name}")][:1]
+    return f" Did you mean {near[0]!r}?" if near else " `python -m app config` shows all keys."
+
+
+def _with_absolute_store(settings: Settings, path: Path | None) -> Settings:
+    """A relative model store lies beside config.toml, wherever the command is run from."""
+    base = (path.resolve().parent if path is not None else Path(__file__).resolve().parents[2])
+    store = base / settings.runtime.model_store.expanduser()
+    return settings.model_copy(update={"runtime": settings.runtime.model_copy(update={"model_store": store})})
