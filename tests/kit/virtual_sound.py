@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
-import wave
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -107,7 +107,7 @@ class VirtualSound:
         for listener in listeners:
             assert listener.stdout is not None
             listener.stdout.read(1)
-            with open(os.devnull, "wb") as nothing:
+            with Path(os.devnull).open("wb") as nothing:
                 self._helpers += [listener, subprocess.Popen(["cat"], stdin=listener.stdout, stdout=nothing)]
             listener.stdout.close()
 
@@ -122,6 +122,15 @@ class VirtualSound:
             self._server.wait()
             self._server = None
             self._echo = None
+
+    def freeze(self) -> None:
+        """Let the server hang: it answers nothing until ``thaw``."""
+        if self._server is not None:
+            self._server.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        if self._server is not None:
+            self._server.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         for player in self._players:
@@ -143,10 +152,16 @@ class VirtualSound:
             player.wait()
         return player
 
-    def add_echo(self, *, latency_ms: int = 60) -> None:
-        """Let the speaker be heard by the microphone, as in a room without headphones."""
+    def add_echo(self, *, latency_ms: int = 60, volume_percent: int = 70) -> None:
+        """Let the speaker be heard by the microphone, as in a room without headphones.
+
+        PulseAudio's volume is cubic: 70 % is -9 dB, 50 % is -18 dB.
+        """
         self._echo = self.pactl("load-module", "module-loopback", "source=spk.monitor", "sink=micin",
                                 f"latency_msec={latency_ms}", "adjust_time=0")  # fmt: skip
+        inputs = self.pactl("list", "short", "sink-inputs").splitlines()
+        loopback = next(line.split()[0] for line in inputs if "module-loopback" in line)
+        self.pactl("set-sink-input-volume", loopback, f"{volume_percent}%")
 
     def remove_echo(self) -> None:
         if self._echo is not None:
@@ -179,12 +194,3 @@ class Recording:
     """48 kHz mono int16; filled when the recording ends."""
 
     pcm: NDArray[np.int16] = np.zeros(0, np.int16)
-
-
-def write_wav(path: Path, pcm: NDArray[np.int16], rate_hz: int = RATE_HZ) -> Path:
-    with wave.open(str(path), "wb") as out:
-        out.setnchannels(1)
-        out.setsampwidth(2)
-        out.setframerate(rate_hz)
-        out.writeframes(pcm.tobytes())
-    return path

@@ -1,0 +1,42 @@
+"""What the terminal shows of a conversation."""
+
+from __future__ import annotations
+
+from app.cli.conversation_lines import ConversationLines
+
+
+def _reply(lines: ConversationLines, said: str, heard: str, status: str) -> list[str]:
+    ids = {"response_id": "r", "item_id": "i"}
+    shown = lines.feed({"type": "response.output_audio_transcript.delta", **ids, "delta": said})
+    shown += lines.feed({"type": "response.output_audio_transcript.done", **ids, "transcript": heard})
+    return shown + lines.feed({"type": "response.done", "response": {"id": "r", "status": status}})
+
+
+def test_a_reply_is_shown_once_it_was_heard() -> None:
+    assert _reply(ConversationLines(), "It is noon.", "It is noon.", "completed") == ["Parley: It is noon."]
+
+
+def test_an_interrupted_reply_shows_what_was_heard_and_what_was_not() -> None:
+    shown = _reply(ConversationLines(), "It is noon. Would you like lunch?", "It is noon.", "cancelled")
+    assert shown == ["Parley: It is noon. — interrupted, unheard: Would you like lunch?"]
+
+
+def test_a_failed_reply_of_which_nothing_was_heard_says_so() -> None:
+    assert _reply(ConversationLines(), "It is", "", "failed") == ["Parley: — broke off, unheard: It is"]
+
+
+def test_state_transcript_latency_notice_and_error_are_one_line_each() -> None:
+    lines = ConversationLines()
+    assert lines.feed({"type": "parley.state", "state": "hearing"}) == ["· hearing you"]
+    user = {"type": "conversation.item.input_audio_transcription.completed", "transcript": " What time is it?"}
+    assert lines.feed(user) == ["You:    What time is it?"]
+    turn = {"type": "parley.turn", "timings_ms": {"endpoint": 210.4, "asr": 90.0, "voice_to_voice": 640.2}}
+    assert lines.feed(turn) == ["        answered after 640 ms (end of turn 210, recognised 90)"]
+    assert lines.feed({"type": "parley.notice", "code": "x", "text": "Sorry."}) == ["! Sorry."]
+    assert lines.feed({"type": "error", "error": {"message": "too long"}}) == ["! error: too long"]
+
+
+def test_events_that_say_nothing_to_a_reader_show_nothing() -> None:
+    lines = ConversationLines()
+    assert lines.feed({"type": "session.created", "session": {}}) == []
+    assert lines.feed({"type": "parley.heard", "response_id": "r", "item_id": "i", "chars": 3}) == []

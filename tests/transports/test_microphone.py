@@ -1,0 +1,287 @@
+"""The real transport on a virtual sound card: PortAudio, ALSA and PulseAudio are all as on a desktop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import jiwer
+import numpy as np
+import pytest
+import pytest_audioeval
+from numpy.typing import NDArray
+
+from app.audio.wav import read_wav, write_wav
+from app.config.settings import AudioSettings
+from app.transports.microphone import DeviceError, MicrophoneTransport, NoDeviceError, describe_devices, find_device
+from app.transports.microphone.devices import portaudio, rescan
+from tests.kit.recording_session import RecordingSession
+from tests.kit.virtual_sound import RATE_HZ, Recording, VirtualSound
+
+_PHRASES = Path(pytest_audioeval.__path__[0]) / "samples" / "audio" / "en"
+_PITCH_HZ = 1000.0
+
+
+@pytest.fixture(scope="module")
+def sound() -> Iterator[VirtualSound]:
+    before = dict(os.environ)
+    with VirtualSound() as card:
+        os.environ.update(card.variables)
+        rescan()
+        yield card
+        os.environ.clear()
+        os.environ.update(before)
+    rescan()
+
+
+@asynccontextmanager
+async def talking(
+    session: RecordingSession, said: list[str] | None = None, settings: AudioSettings | None = None
+) -> AsyncIterator[MicrophoneTransport]:
+    transport = MicrophoneTransport(settings or AudioSettings(), say=(said if said is not None else []).append)
+    task = asyncio.create_task(transport.run(session))
+    try:
+        await until(lambda: bool(session.frames) or task.done())
+        yield transport
+        assert not task.done(), task
+    finally:
+        await session.close("test over")
+        await asyncio.wait_for(task, 3)
+
+
+@asynccontextmanager
+async def recorded(sound: VirtualSound, source: str = "spk.monitor") -> AsyncIterator[Recording]:
+    """``sound.recording`` without its waiting on the loop, which must run at its 10 ms."""
+    recording = sound.recording(source)
+    yielded = await asyncio.to_thread(recording.__enter__)
+    try:
+        yield yielded
+    finally:
+        await asyncio.to_thread(recording.__exit__, None, None, None)
+
+
+async def until(condition: Callable[[], bool], timeout_s: float = 8.0) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not condition():  # noqa: ASYNC110 - what is waited for has no event to set
+            await asyncio.sleep(0.02)
+
+
+def tone(seconds: float, hz: float = _PITCH_HZ, rate_hz: int = RATE_HZ) -> NDArray[np.int16]:
+    return (8000 * np.sin(2 * np.pi * hz * np.arange(int(seconds * rate_hz)) / rate_hz)).astype(np.int16)
+
+
+def pitch_hz(pcm: NDArray[np.int16], rate_hz: int) -> float:
+    spectrum = np.abs(np.fft.rfft(pcm * np.hanning(len(pcm))))
+    return float(np.argmax(spectrum) * rate_hz / len(pcm))
+
+
+def loud_part(pcm: NDArray[np.int16], floor: int = 500) -> NDArray[np.int16]:
+    loud = np.flatnonzero(np.abs(pcm.astype(np.int32)) > floor)
+    return pcm[loud[0] : loud[-1] + 1] if len(loud) else pcm[:0]
+
+
+def power_db(pcm: NDArray[np.int16]) -> float:
+    return float(10 * np.log10(np.mean(pcm.astype(np.float64) ** 2) + 1e-9))
+
+
+def phrase(name: str, rate_hz: int = RATE_HZ) -> NDArray[np.int16]:
+    return read_wav(_PHRASES / f"{name}.wav", rate_hz)
+
+
+def wav(folder: Path, pcm: NDArray[np.int16]) -> Path:
+    write_wav(folder / "said.wav", pcm)
+    return folder / "said.wav"
+
+
+def word_errors(expected: str, got: str) -> float:
+    plain = jiwer.Compose([jiwer.ToLowerCase(), jiwer.RemovePunctuation(), jiwer.Strip(), jiwer.RemoveMultipleSpaces()])
+    return float(jiwer.wer(plain(expected), plain(got)))
+
+
+async def test_a_tone_from_the_session_reaches_the_speaker_at_its_pitch_and_without_gaps(sound: VirtualSound) -> None:
+    session = RecordingSession()
+    async with talking(session) as transport:
+        await asyncio.sleep(0.3)
+        before = transport.stats.underruns
+        async with recorded(sound) as recording:
+            session.play(tone(1.5))
+            await asyncio.sleep(2.0)
+        underruns = transport.stats.underruns - before
+    played = loud_part(recording.pcm)
+    assert pitch_hz(played, RATE_HZ) == pytest.approx(_PITCH_HZ, rel=0.01)
+    assert len(played) / RATE_HZ == pytest.approx(1.5, abs=0.06)
+    assert underruns <= 3
+    # A gap or a repeated block is a jump no sine of this pitch makes.
+    assert np.abs(np.diff(played.astype(np.int32))).max() < 2.0 * 8000 * 2 * np.pi * _PITCH_HZ / RATE_HZ
+
+
+async def test_a_tone_into_the_microphone_arrives_at_its_pitch(sound: VirtualSound, tmp_path: Path) -> None:
+    session = RecordingSession()
+    # Without the canceller: its noise suppressor takes a steady tone for noise, as it should.
+    async with talking(session, settings=AudioSettings(echo_cancellation=False)):
+        await asyncio.to_thread(sound.say, wav(tmp_path, tone(1.0)))
+        await asyncio.sleep(0.3)
+    heard = loud_part(session.heard)
+    assert pitch_hz(heard, 16_000) == pytest.approx(_PITCH_HZ, rel=0.01)
+    assert len(heard) / 16_000 == pytest.approx(1.0, abs=0.06)
+
+
+async def test_speech_into_the_microphone_is_still_understood(
+    sound: VirtualSound, tmp_path: Path, whisper: Callable[..., str]
+) -> None:
+    session = RecordingSession()
+    async with talking(session):
+        await asyncio.to_thread(sound.say, wav(tmp_path, phrase("quick_brown_fox")))
+        await asyncio.sleep(0.4)
+    assert word_errors((_PHRASES / "quick_brown_fox.txt").read_text(), whisper(session.heard)) == 0
+
+
+async def test_the_assistants_echo_is_suppressed_and_speech_over_it_is_understood(
+    sound: VirtualSound, tmp_path: Path, whisper: Callable[..., str]
+) -> None:
+    voice = phrase("counting")
+    voice = np.tile(voice, 1 + int(14 * RATE_HZ / len(voice)))[: 14 * RATE_HZ]
+    session = RecordingSession()
+    sound.add_echo(latency_ms=60)
+    try:
+        async with talking(session):
+            session.play(voice)
+            await asyncio.sleep(4.0)  # the canceller converges
+            session.clear()
+            async with recorded(sound, "mic") as air:
+                await asyncio.sleep(3.0)
+            echo_only = session.heard
+            session.clear()
+            await asyncio.to_thread(sound.say, wav(tmp_path, phrase("quick_brown_fox")))
+            await asyncio.sleep(0.4)
+            over_it = session.heard
+    finally:
+        sound.remove_echo()
+    print(f"echo {power_db(air.pcm):.1f} dB, left of it {power_db(echo_only):.1f} dB")
+    assert power_db(air.pcm) > power_db(np.full(1, 200, np.int16)), "there was no echo to cancel"
+    assert power_db(air.pcm) - power_db(echo_only) >= 20
+    assert word_errors((_PHRASES / "quick_brown_fox.txt").read_text(), whisper(over_it)) <= 0.25
+
+
+async def test_a_device_that_disappears_is_replaced_and_the_session_goes_on(sound: VirtualSound) -> None:
+    session, said = RecordingSession(), []
+    async with talking(session, said) as transport:
+        sound.stop()
+        await until(lambda: any("was lost" in line for line in said))
+        await asyncio.to_thread(sound.start)
+        await until(lambda: transport.stats.reopened == 1, 15)
+        session.clear()
+        async with recorded(sound) as recording:
+            session.play(tone(0.6))
+            await asyncio.sleep(1.2)
+        assert len(session.frames) > 40
+    assert pitch_hz(loud_part(recording.pcm), RATE_HZ) == pytest.approx(_PITCH_HZ, rel=0.01)
+    assert any("Going on" in line for line in said)
+
+
+async def test_a_named_device_that_is_missing_gives_way_to_the_default_with_a_word(sound: VirtualSound) -> None:
+    session, said = RecordingSession(), []
+    async with talking(session, said, AudioSettings(input_device="studio condenser")):
+        pass
+    assert any("audio.input_device" in line and "studio condenser" in line and "default" in line for line in said)
+
+
+async def test_ending_a_session_leaves_no_thread_and_no_task(sound: VirtualSound) -> None:
+    async with talking(RecordingSession()):
+        pass
+    await asyncio.sleep(0.1)
+    threads, tasks = threading.active_count(), len(asyncio.all_tasks())
+    for _ in range(3):
+        async with talking(RecordingSession()):
+            pass
+    await asyncio.sleep(0.1)
+    assert (threading.active_count(), len(asyncio.all_tasks())) == (threads, tasks)
+
+
+async def test_cancelling_while_the_devices_open_leaves_nothing_open(sound: VirtualSound) -> None:
+    for delay_s in (0.0, 0.003, 0.006, 0.01, 0.02):
+        session = RecordingSession()
+        task = asyncio.create_task(MicrophoneTransport(AudioSettings(), say=lambda line: None).run(session))
+        await asyncio.sleep(delay_s)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.sleep(0.2)
+        assert "ALSA" not in sound.pactl("list", "clients"), "a stream is still open"
+
+
+def test_devices_are_found_by_index_and_by_part_of_their_name(sound: VirtualSound) -> None:
+    found = find_device("PULS", "input")
+    assert found.name == "pulse"
+    assert find_device(str(found.index), "output") == found
+    assert find_device("", "input").is_default("input")
+    assert "default microphone" in describe_devices()
+    with pytest.raises(DeviceError, match=r"audio\.output_device.*'loud hailer'.*pulse"):
+        find_device("loud hailer", "output")
+
+
+def test_without_any_device_the_message_names_the_ways_on(sound: VirtualSound, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(portaudio(), "query_devices", list)
+    with pytest.raises(NoDeviceError, match="python -m app talk") as caught:
+        find_device("", "input")
+    assert "make run" in str(caught.value)
+
+
+_PROGRAM = """
+import asyncio, sys
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from app.cli import microphone
+from app.config import Settings
+from tests.kit.recording_session import RecordingSession
+
+class Host:
+    async def open(self, send, *, transport):
+        return RecordingSession()
+
+@asynccontextmanager
+async def build(settings, on_report):
+    yield SimpleNamespace(host=Host())
+
+sys.modules["app.wiring"] = SimpleNamespace(build=build)
+sys.exit(microphone.run(Settings()))
+"""
+
+
+@pytest.mark.parametrize("server_hangs", [False, True], ids=["all well", "sound server hangs"])
+def test_ctrl_c_ends_the_program_within_two_seconds(sound: VirtualSound, server_hangs: bool) -> None:
+    program = subprocess.Popen([sys.executable, "-c", _PROGRAM], env=sound.env, stdout=subprocess.PIPE, text=True)
+    assert program.stdout is not None
+    try:
+        while not program.stdout.readline().startswith("Microphone"):
+            assert program.poll() is None
+        if server_hangs:
+            sound.freeze()
+        program.send_signal(signal.SIGINT)
+        assert program.wait(timeout=2.2) == 0
+        if not server_hangs:
+            assert "Goodbye." in program.stdout.read()
+    finally:
+        sound.thaw()
+        program.kill()
+        program.wait()
+
+
+def test_without_a_sound_card_the_program_says_so_and_ends_with_status_2(tmp_path: Path) -> None:
+    # No sound server; a card in the machine that runs the test cannot be hidden from ALSA, only from the program.
+    hide_cards = "import sounddevice; sounddevice.query_devices = list\n" if Path("/dev/snd").exists() else ""
+    config = tmp_path / "asound.conf"
+    config.write_text("</usr/share/alsa/alsa.conf>\n")
+    env = {**os.environ, "ALSA_CONFIG_PATH": str(config), "PULSE_SERVER": f"unix:{tmp_path}/none"}
+    command = [sys.executable, "-c", hide_cards + _PROGRAM]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 2
+    assert "No microphone found" in done.stderr
+    assert "python -m app talk" in done.stderr
