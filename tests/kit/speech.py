@@ -1,0 +1,43 @@
+"""Real speech at 16 kHz: Hibari's voice, and recordings in nine languages."""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from app.audio.frames import Pcm
+from app.audio.resample import resample
+from app.audio.wav import read_wav
+from tests.kit.sounds import pcm
+
+
+@lru_cache(maxsize=1)
+def _voice():
+    from hibari import Hibari
+
+    return Hibari()
+
+
+@lru_cache(maxsize=64)
+def say(text: str) -> Pcm:
+    """``text`` in English. The same array each time: copy before changing it."""
+    voice = _voice()
+    wave = np.asarray(voice(text, seed=1), np.float32)
+    return resample(pcm(wave / 32768 if np.abs(wave).max() > 2 else wave), voice.sample_rate, 16_000)
+
+
+def recording(name: str) -> Pcm:
+    """For example ``en/hello_world``; its words lie beside it in a .txt file."""
+    spec = importlib.util.find_spec("pytest_audioeval")
+    assert spec
+    assert spec.submodule_search_locations
+    return read_wav(Path(spec.submodule_search_locations[0]) / "samples" / "audio" / f"{name}.wav")
+
+
+def sounding(sound: Pcm, floor: int = 300) -> tuple[int, int]:
+    """First and last sample above ``floor``."""
+    loud = np.flatnonzero(np.abs(sound.astype(np.int32)) > floor)
+    return int(loud[0]), int(loud[-1]) + 1
