@@ -25,17 +25,22 @@ MAX_CHARS = 320
 CODE_BLOCK = "Code block."
 """Said in place of a fenced block; nobody wants to hear code."""
 
-_CONJUNCTIONS = frozenset(
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_CONJUNCTIONS = _words(
     "and but or so because although though while when where which who that if unless until since as then than before "
-    "after whereas however with without into from for".split()
+    "after whereas however with without into from for"
 )
-_LEANING = frozenset(
-    "a an the of to in on at by for from with and or but my your his her its our their this that these those is are was "
-    "were be very not no about than as into".split()
+_LEANING = _words(
+    "a an the of to in on at by for from with and or but my your his her its our their this that these those is are "
+    "was were be very not no about than as into"
 )
-_STARTERS = frozenset(
-    "A An The It Its He She We They I You This That These Those There Here But And So Then However In On At For If When "
-    "While What Who Why How My Your His Her Our Their Let Also Yes No".split()
+_STARTERS = _words(
+    "A An The It Its He She We They I You This That These Those There Here But And So Then However In On At For If "
+    "When While What Who Why How My Your His Her Our Their Let Also Yes No"
 )
 _CLOSERS = "\"'”’»)]}*_`~"
 _CJK_CLOSERS = "”’」』）》〉】\"'*_`)"
@@ -179,7 +184,7 @@ class ClauseSplitter:
 
     def _after_cjk_mark(self) -> None:
         body = self._pending[:-1].rstrip(_CJK_CLOSERS)
-        if not body or self._protected():
+        if not body or body[-1] not in _CJK_STOPS + _CJK_BREAKS or self._protected():
             return
         enough = self._words() >= (FIRST_MIN_WORDS if self._first else LATER_MIN_WORDS)
         if body[-1] in _CJK_STOPS or (body[-1] in _CJK_BREAKS and enough):

@@ -15,7 +15,7 @@ from app.audio.frames import Pcm
 from app.config.settings import RuntimeSettings, TtsSettings
 from app.errors import ModelError
 from app.tts.local import LocalSynthesizer
-from app.tts.pool import to_pcm, trim_silence
+from app.tts.pool import pause_ms, to_pcm, trim_silence
 
 _CHECKPOINTS = ("*.pth", "*.pth.tar", "*.pt")
 
@@ -88,4 +88,4 @@ class CoquiSynthesizer(LocalSynthesizer):
     def _speak(self, text: str) -> Iterator[Pcm]:
         # One clause at a time is what we are given; Coqui's own sentence splitter would only cut it again.
         sound = self._synthesizer.tts(text, speaker_name=self._speaker, split_sentences=False)
-        yield trim_silence(to_pcm(np.asarray(sound, np.float32)), self.rate_hz)
+        yield trim_silence(to_pcm(np.asarray(sound, np.float32)), self.rate_hz, tail_ms=pause_ms(text))

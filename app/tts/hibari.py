@@ -10,7 +10,7 @@ from app.audio.frames import Pcm
 from app.config.settings import RuntimeSettings, TtsSettings
 from app.errors import ModelError
 from app.tts.local import LocalSynthesizer
-from app.tts.pool import to_pcm, trim_silence
+from app.tts.pool import pause_ms, to_pcm, trim_silence
 
 _RATE_HZ = 24_000
 _SEED = 0
@@ -45,7 +45,7 @@ class HibariSynthesizer(LocalSynthesizer):
 
     def _speak(self, text: str) -> Iterator[Pcm]:
         for sound in self._voice.stream(text, speed=self._settings.speed, seed=_SEED):
-            yield trim_silence(to_pcm(sound), _RATE_HZ)
+            yield trim_silence(to_pcm(sound), _RATE_HZ, tail_ms=pause_ms(text))
 
 
 def _is_present(voice: str) -> bool:

@@ -39,12 +39,12 @@ class LocalSynthesizer(ABC):
         began, memory = time.perf_counter(), resident_mb()
         detail = await self._pool.call(self._open)
         loaded = time.perf_counter()
-        async for _ in self.synthesize(_WARM_UP):  # the first call is many times slower than the next
+        async for _ in self._pool.stream(_WARM_UP):  # the first call is many times slower than the next
             pass
         return StageReport("TTS", detail, loaded - began, time.perf_counter() - loaded, resident_mb() - memory)
 
     def synthesize(self, text: str) -> AsyncGenerator[Pcm, None]:
-        return self._pool.stream(text)
+        return self._pool.stream(text, timeout_s=self._settings.timeout_s)
 
     async def close(self) -> None:
         await self._pool.close()

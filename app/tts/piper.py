@@ -10,7 +10,7 @@ from app.audio.frames import Pcm
 from app.config.settings import RuntimeSettings, TtsSettings
 from app.errors import ModelError
 from app.tts.local import LocalSynthesizer
-from app.tts.pool import trim_silence
+from app.tts.pool import pause_ms, trim_silence
 
 
 class PiperSynthesizer(LocalSynthesizer):
@@ -58,4 +58,4 @@ class PiperSynthesizer(LocalSynthesizer):
 
     def _speak(self, text: str) -> Iterator[Pcm]:
         for chunk in self._voice.synthesize(text, self._config):
-            yield trim_silence(chunk.audio_int16_array, self._rate_hz)
+            yield trim_silence(chunk.audio_int16_array, self._rate_hz, tail_ms=pause_ms(text))

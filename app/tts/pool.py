@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.audio.frames import Pcm
-from app.errors import Overloaded, ParleyError, StageError
+from app.errors import Overloaded, ParleyError, StageError, StageTimeout, StageUnavailable
 
 _PEAK = 32767.0
-_POLL_S = 0.01
+_SENTENCE_MARKS = ".!?…。！？"
+_BREAK_MARKS = ",;:—，、；："
+_SENTENCE_PAUSE_MS = 240
+_BREAK_PAUSE_MS = 120
+_JOIN_MS = 40
+"""Pauses between clauses as in read speech; the voices' own edges (0.3 to 0.5 s) are longer than that."""
 
 
 class VoicePool:
@@ -27,16 +32,21 @@ class VoicePool:
         self._max_waiting = max_waiting
         self._pool = ThreadPoolExecutor(self._max_running, thread_name_prefix=name)
         self._jobs = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     async def call(self, work: Callable[[], str]) -> str:
         """Run ``work`` on the pool: loading, which must not block the loop either."""
         return await asyncio.wrap_future(self._pool.submit(work))
 
-    async def stream(self, text: str) -> AsyncGenerator[Pcm, None]:
+    async def stream(self, text: str, *, timeout_s: float | None = None) -> AsyncGenerator[Pcm, None]:
         """The chunks of ``text``. Closing stops the work at its next chunk, or before it has begun.
 
-        Raises Overloaded when ``max_waiting`` clauses wait already, StageError when the voice fails.
+        ``timeout_s`` bounds the wait for each chunk. Text without a letter or digit yields nothing. Raises
+        Overloaded when ``max_waiting`` clauses wait already, StageTimeout, StageError when the voice fails.
         """
+        if not any(char.isalnum() for char in text):
+            return
         if self._jobs >= self._max_running + self._max_waiting:
             raise Overloaded(f"The voice has {self._max_waiting} clauses waiting (tts.max_waiting).")
         loop = asyncio.get_running_loop()
@@ -58,11 +68,28 @@ class VoicePool:
             except Exception as error:
                 hand_over(error)
 
-        self._jobs += 1
-        job = self._pool.submit(work)
-        job.add_done_callback(lambda _: loop.call_soon_threadsafe(self._done) if not loop.is_closed() else None)
+        def ended(job: Future[None]) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._done)
+            if job.cancelled():  # the pool was closed while the clause waited: its listener must not wait on
+                hand_over(StageUnavailable(f"{self._name} has been closed."))
+
         try:
-            while (item := await chunks.get()) is not None:
+            job = self._pool.submit(work)
+        except RuntimeError:  # shut down
+            raise StageUnavailable(f"{self._name} has been closed.") from None
+        self._jobs += 1
+        self._idle.clear()
+        job.add_done_callback(ended)
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(timeout_s):
+                        item = await chunks.get()
+                except TimeoutError:
+                    raise StageTimeout(f"{self._name} made no sound for {timeout_s:.1f} s (tts.timeout_s).") from None
+                if item is None:
+                    return
                 if isinstance(item, ParleyError):
                     raise item
                 if isinstance(item, Exception):
@@ -75,12 +102,13 @@ class VoicePool:
 
     def _done(self) -> None:
         self._jobs -= 1
+        if not self._jobs:
+            self._idle.set()
 
     async def close(self) -> None:
         """Drop the clauses that wait, and return once those in hand have ended."""
         self._pool.shutdown(wait=False, cancel_futures=True)
-        while self._jobs:
-            await asyncio.sleep(_POLL_S)
+        await self._idle.wait()
 
 
 def to_pcm(sound: NDArray[np.float32]) -> Pcm:
@@ -91,7 +119,15 @@ def to_pcm(sound: NDArray[np.float32]) -> Pcm:
     return (sound * scale).astype(np.int16)
 
 
-def trim_silence(pcm: Pcm, rate_hz: int, *, lead_ms: int = 10, tail_ms: int = 120) -> Pcm:
+def pause_ms(text: str) -> int:
+    """How long a speaker rests after ``text``: most after a sentence, hardly where it was cut without a mark."""
+    last = text.rstrip("\"'”’)")[-1:]
+    if last in _SENTENCE_MARKS:
+        return _SENTENCE_PAUSE_MS
+    return _BREAK_PAUSE_MS if last in _BREAK_MARKS else _JOIN_MS
+
+
+def trim_silence(pcm: Pcm, rate_hz: int, *, lead_ms: int = 10, tail_ms: int = _SENTENCE_PAUSE_MS) -> Pcm:
     """``pcm`` with at most ``lead_ms`` before and ``tail_ms`` after its speech: an early start, a natural join.
 
     Sound under 1 % of the peak counts as silence; all silence becomes nothing.

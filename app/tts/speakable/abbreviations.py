@@ -123,7 +123,9 @@ def _initials(match: re.Match[str]) -> str:
 
 def say_abbreviations(text: Tracked) -> Tracked:
     """ "Dr. Smith vs. e.g. the U.S." -> "Doctor Smith versus for example the US"."""
-    text = text.sub(_NUMBER_SIGN, lambda m: f"{'N' if m.group(1) == 'N' else 'n'}umber{'s' if m.group(2) == 'os' else ''} ")
+    text = text.sub(
+        _NUMBER_SIGN, lambda m: f"{'N' if m.group(1) == 'N' else 'n'}umber{'s' if m.group(2) == 'os' else ''} "
+    )
     text = text.sub(_TITLE, lambda match: TITLES[match.group(1)])
     text = text.sub(_BARE_TITLE, lambda match: TITLES[match.group(1)])
     text = text.sub(_INNER, lambda match: INNER[match.group(1)]).sub(_BARE_VERSUS, "versus")

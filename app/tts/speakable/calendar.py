@@ -8,12 +8,15 @@ from app.tts.speakable import numbers as say
 from app.tts.speakable.tracked import Tracked
 
 _MONTHS = (
-    "January February March April May June July August September October November December"
-).split()
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
 _MONTH_WORD = "|".join(sorted({*_MONTHS, *(name[:3] for name in _MONTHS), "Sept"}, key=len, reverse=True))
 _HALF = r"(?:\s?([AaPp])(?:\.\s?[Mm]\.|\.?[Mm]\b))"
 _CLOCK = re.compile(rf"(?<![\w:.])(\d{{1,2}}):([0-5]\d)(?::([0-5]\d))?{_HALF}?(?![\w:])")
-_CLOCK_RANGE = re.compile(r"(?<=\d)\s?[-–]\s?(?=\d{1,2}\s?[AaPp]\.?[Mm]\b)|(?<=\d)\s?[-–]\s?(?=\d{1,2}:[0-5]\d)|(?<=:\d\d)\s?[-–]\s?(?=\d{1,2}\s?[AaPp]\.?[Mm])")
+_CLOCK_RANGE = re.compile(
+    r"(?<=\d)\s?[-–]\s?(?=\d{1,2}\s?[AaPp]\.?[Mm]\b)|(?<=\d)\s?[-–]\s?(?=\d{1,2}:[0-5]\d)|(?<=:\d\d)\s?[-–]\s?(?=\d{1,2}\s?[AaPp]\.?[Mm])"
+)
 _HOUR = re.compile(rf"(?<![\w:.])(\d{{1,2}}){_HALF}(?!\w)")
 _HALF_WORD = re.compile(r"(?<![\w.])([AaPp])\.[Mm]\.(?!\w)")
 _ISO_DATE = re.compile(r"(?<![\w-])(\d{4})-(\d{2})-(\d{2})(?![\w-])")

@@ -10,7 +10,9 @@ from app.tts.speakable.tracked import Tracked
 _COMMENT = re.compile(r"<!--.*?(?:-->|$)", re.S)
 _TAG = re.compile(r"</?[A-Za-z][^<>\n]{0,200}>")
 _ENTITY = re.compile(r"&(?:#\d{1,6}|#x[0-9A-Fa-f]{1,5}|[A-Za-z]{2,16});")
-_IMAGE_OR_LINK = re.compile(r"!?\[([^\[\]\n]*)\](?:\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+\"[^\"]*\")?\)|\[[^\]\n]*\])")
+_IMAGE_OR_LINK = re.compile(
+    r"!?\[([^\[\]\n]*)\](?:\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+\"[^\"]*\")?\)|\[[^\]\n]*\])"
+)
 _AUTOLINK = re.compile(r"<((?:https?://|mailto:)?[^\s<>@]+(?:[.@:])[^\s<>]+)>")
 _FOOTNOTE = re.compile(r"\[\^[^\]\n]{1,20}\]")
 _TASK_BOX = re.compile(r"^(\s*(?:[-*+]|\d{1,3}[.)])\s+)\[[ xX]\]\s+", re.M)

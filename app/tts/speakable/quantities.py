@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from app.tts.speakable import numbers as say
 from app.tts.speakable.tracked import Tracked
@@ -74,10 +75,17 @@ _UNITS = {
 }
 _SAYINGS = {(24, 7), (9, 11), (50, 50), (20, 20)}
 _FRACTION_NAMES = {2: "half", 4: "quarter"}
-_VULGAR = {"½": "one half", "⅓": "one third", "⅔": "two thirds", "¼": "one quarter", "¾": "three quarters", "⅛": "one eighth"}
+_VULGAR = {
+    "½": "one half",
+    "⅓": "one third",
+    "⅔": "two thirds",
+    "¼": "one quarter",
+    "¾": "three quarters",
+    "⅛": "one eighth",
+}
 
 
-def _alternatives(words: dict[str, tuple[str, ...]]) -> str:
+def _alternatives(words: Iterable[str]) -> str:
     return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
 
 
@@ -137,7 +145,7 @@ def _code_money(match: re.Match[str]) -> str:
 
 
 def say_money(text: Tracked) -> Tracked:
-    """"$3.50" -> "three dollars and fifty cents", "€2 million", "£5k", "20 EUR", "99¢"."""
+    """ "$3.50" -> "three dollars and fifty cents", "€2 million", "£5k", "20 EUR", "99¢"."""
     text = text.sub(_MONEY, _money_match).sub(_CODE_MONEY, _code_money)
     return text.sub(_CENTS, lambda match: f"{say.number(match.group(1))} cent{'' if _is_one(match.group(1)) else 's'}")
 
@@ -195,7 +203,9 @@ def _phone(match: re.Match[str]) -> str:
 def say_codes(text: Tracked) -> Tracked:
     """Phone numbers digit by digit, versions point by point, fractions and ordinals by name."""
     text = text.sub(_PHONE, _phone)
-    text = text.sub(_INTERNATIONAL, lambda m: "plus " + ", ".join(say.digits(g) for g in re.split(r"[\s-]", m.group(1))))
+    text = text.sub(
+        _INTERNATIONAL, lambda m: "plus " + ", ".join(say.digits(g) for g in re.split(r"[\s-]", m.group(1)))
+    )
     text = text.sub(_VERSION, _version)
     text = text.sub(_ORDINAL, lambda match: say.ordinal(int(match.group(1).replace(",", ""))))
     return text.sub(_FRACTION, _fraction).sub(_MIXED_VULGAR, _vulgar)

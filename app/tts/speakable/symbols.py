@@ -10,7 +10,7 @@ _EMOJI = re.compile(
     "[\U0001f000-\U0001faff\u2600-\u27bf\u2b00-\u2bff\u2300-\u23ff\u25a0-\u25ff\ufe0e\ufe0f\u200d\u20e3\U000e0020-\U000e007f\u2122\u00ae\u00a9]+"
 )
 _KEYCAP = re.compile("([0-9#*])\ufe0f?\u20e3")
-_QUOTES = re.compile("[“”„«»‟\"]")
+_QUOTES = re.compile('[“”„«»‟"]')
 _APOSTROPHES = re.compile("[‘’‛ʼ]")
 _INVISIBLE = re.compile("[\u200b\u200c\u2060\ufeff\u00ad\x00-\x08\x0b-\x1f]")
 _SPACES = re.compile("[\u00a0\u2000-\u200a\u202f\u205f]")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias
 
 Rewrite: TypeAlias = Callable[[re.Match[str]], str | None]
@@ -85,7 +86,7 @@ def word_ends(spoken: Tracked, raw: str) -> tuple[int, ...]:
         return ()
     ends: list[int] = []
     heard = 0
-    for (_, end), (following, _) in zip(words, words[1:], strict=False):
+    for (_, end), (following, _) in pairwise(words):
         heard = max(heard, spoken.ends[end - 1])
         limit = spoken.starts[following]
         while heard < limit and not raw[heard].isspace():
