@@ -52,6 +52,7 @@ _WORD = re.compile(r"[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af][^\s\u3040-\u3
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 _LIST_NUMBER = re.compile(r"\s*\d{1,3}[.)]")
 _FENCE = re.compile(r"[ \t]*(```+|~~~+)")
+_ENTITY_END = re.compile(r"&#?\w{2,16};$")
 _OPEN_LINK = re.compile(r"\[[^\]\n]*$|\]\([^)\n]*$")
 
 
@@ -161,7 +162,7 @@ class ClauseSplitter:
             self._mark = len(self._pending)
 
     def _after_break(self, body: str) -> None:
-        if self._words() < (FIRST_MIN_WORDS if self._first else LATER_MIN_WORDS):
+        if _ENTITY_END.search(body) or self._words() < (FIRST_MIN_WORDS if self._first else LATER_MIN_WORDS):
             return
         if len(body) > 1 and body[-1] == "," and body[-2].isdigit():
             self._undecided, self._mark = "comma", len(self._pending)

@@ -19,6 +19,7 @@ _ARROW = re.compile(r"\s*(?:->|=>|→|⇒|⟶)\s*")
 _DASH = re.compile(r"\s*(?:—|―|--+|(?<=\s)–(?=\s))\s*")
 _ELLIPSIS = re.compile(r"…|\.{3,}")
 _BRACKETS = re.compile(r"\s*[()\[\]{}]\s*")
+_SINGLE_QUOTES = re.compile(r"(?<!\w)'(?=\w)|(?<=[\w.,!?])'(?!\w)")
 _REPEATED_MARKS = re.compile(r"([!?])[!?]+")
 _LEFTOVER = re.compile(r"[*`~^\\|<>#_{}\[\]]+")
 _BETWEEN = tuple(
@@ -81,7 +82,7 @@ def say_operators(text: Tracked) -> Tracked:
 def pauses(text: Tracked) -> Tracked:
     """Dashes, ellipses and brackets become the pauses they stand for; what no voice can say goes."""
     text = text.sub(_DASH, ", ").sub(_ELLIPSIS, lambda match: "..." if match.group() == "…" else None)
-    text = text.sub(_BRACKETS, _bracket)
+    text = text.sub(_SINGLE_QUOTES, "").sub(_BRACKETS, _bracket)
     return text.sub(_REPEATED_MARKS, lambda match: match.group(1)).sub(_LEFTOVER, " ")
 
 
