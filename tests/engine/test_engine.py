@@ -8,7 +8,7 @@ from tests.kit.engine_world import EngineWorld
 
 
 def test_a_thousand_cancels_at_every_state_leave_nothing_behind() -> None:
-    world = EngineWorld(blocks=40, context=600, max_running=8)
+    world = EngineWorld(blocks=24, context=600, max_running=12)
     dice = random.Random(7)
     open_requests, everyone = [], []
     for number in range(1000):
@@ -17,7 +17,7 @@ def test_a_thousand_cancels_at_every_state_leave_nothing_behind() -> None:
         request = world.ask(f"{prompt}{number}", session=session, max_tokens=dice.randint(1, 60))
         open_requests.append(request)
         everyone.append(request)
-        for _ in range(dice.randint(0, 3)):
+        for _ in range(dice.randint(0, 12)):
             world.step()
         victim = open_requests.pop(dice.randrange(len(open_requests)))
         world.engine.cancel(victim.key)
