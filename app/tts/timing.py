@@ -13,23 +13,32 @@ _SILENCE_RATIO = 0.02
 """Of the clause's peak: what is quieter at its edges is not speech."""
 _EDGE_MS = 10
 """Resolution at which the edges of the voiced part are looked for."""
-_UNKNOWN_RATE_S = 0.09
+_UNKNOWN_RATE_S = 0.25
 """Seconds per weight unit assumed until the clause is complete: slow speech, so that no word counts too early."""
 
 _VOWELS = re.compile(r"[aeiouyáéíóúàèìòùâêîôûäëïöüãõåæø]+", re.IGNORECASE)
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_PAUSE_WEIGHT = {",": 1.2, ";": 1.8, ":": 1.8, "-": 0.8, "—": 1.8, ".": 2.2, "!": 2.2, "?": 2.2}
+_PER_SYLLABLE, _PER_LETTER, _SHORTEST = 0.3, 0.18, 0.3
+_SYLLABLES_PER_DIGIT = 3.0
+_PAUSE_WEIGHT = {",": 1.8, ";": 1.8, ":": 1.8, "-": 0.8, "—": 1.8, ".": 2.2, "!": 2.2, "?": 2.2}
+# Fitted to Whisper's word times of a dozen sentences in two voices: within 0.16 s for 9 words in 10,
+# once its habit of ending every word 0.1 to 0.2 s early is taken off.
 
 
 def speech_weight(word: str) -> float:
-    """How long ``word`` takes to say, in units of roughly one short syllable, its pause included.
+    """How long ``word`` takes to say, in units of roughly one short syllable, without the pause after it.
 
     Vowel groups and consonants both take time; a digit is a word of its own ("7" is "seven").
     """
     letters = sum(char.isalpha() for char in word)
-    syllables = len(_VOWELS.findall(word)) + 1.5 * sum(char.isdigit() for char in word) + len(_CJK.findall(word))
-    pause = _PAUSE_WEIGHT.get(word[-1:], 0.0)
-    return max(0.6, 0.7 * syllables + 0.18 * letters) + pause
+    syllables = len(_VOWELS.findall(word)) + _SYLLABLES_PER_DIGIT * sum(char.isdigit() for char in word)
+    syllables += 2 * len(_CJK.findall(word))
+    return max(_SHORTEST, _PER_SYLLABLE * syllables + _PER_LETTER * letters)
+
+
+def pause_weight(word: str) -> float:
+    """How long a speaker rests after ``word``, in the same units."""
+    return _PAUSE_WEIGHT.get(word[-1:], 0.0)
 
 
 class ClauseTimer:
@@ -42,12 +51,10 @@ class ClauseTimer:
         self._ends = clause.word_ends
         self._rate_hz = rate_hz
         self._first_sample = first_sample
-        weights = [speech_weight(word) for word in clause.spoken.split()]
-        # The pause after the last word is not part of saying it.
-        if weights:
-            last = clause.spoken.split()[-1]
-            weights[-1] -= _PAUSE_WEIGHT.get(last[-1:], 0.0)
-        self._reached = np.cumsum(weights)
+        words = clause.spoken.split()
+        pauses = np.array([pause_weight(word) for word in words])
+        # A word has been heard before the rest after it.
+        self._reached = np.cumsum(np.array([speech_weight(word) for word in words]) + pauses) - pauses
         self._chunks: list[Pcm] = []
         self._samples = 0
 

@@ -1,0 +1,173 @@
+"""Hibari and Piper, on their real models."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from contextlib import aclosing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.audio.frames import Pcm
+from app.config.settings import RuntimeSettings, TtsSettings
+from app.errors import ModelError
+from app.tts import Synthesizer
+from app.tts.hibari import HibariSynthesizer
+from app.tts.piper import PiperSynthesizer
+from app.tts.speakable import speakable
+from tests.kit.listening import Ear, word_error_rate
+
+SENTENCES = (
+    "The capital of France is Paris, a city full of museums.",
+    "I would be happy to help you with that.",
+    "Rain is expected tomorrow afternoon, so take an umbrella.",
+)
+TTS = TtsSettings()  # type: ignore[call-arg]
+RUNTIME = RuntimeSettings(tts_threads=1)  # type: ignore[call-arg]
+
+
+async def say(voice: Synthesizer, text: str) -> Pcm:
+    chunks = [chunk async for chunk in voice.synthesize(text)]
+    return np.concatenate(chunks) if chunks else np.zeros(0, np.int16)
+
+
+def make(backend: str, joe: Path, **changes: object) -> HibariSynthesizer | PiperSynthesizer:
+    settings = TTS.model_copy(update=changes)
+    return HibariSynthesizer(settings, RUNTIME) if backend == "hibari" else PiperSynthesizer(settings, RUNTIME, joe)
+
+
+@pytest.mark.parametrize("backend", ["hibari", "piper"])
+async def test_what_a_voice_says_is_what_an_ear_hears(backend: str, joe: Path, ear: Ear) -> None:
+    voice = make(backend, joe)
+    report = await voice.load()
+    assert report.stage == "TTS"
+    assert voice.rate_hz == {"hibari": 24_000, "piper": 22_050}[backend]
+    try:
+        heard = [ear.hear(await say(voice, text), voice.rate_hz) for text in SENTENCES]
+    finally:
+        await voice.close()
+    assert word_error_rate(" ".join(SENTENCES), " ".join(heard)) <= 0.1
+
+
+async def test_numbers_and_markup_are_heard_as_words(joe: Path, ear: Ear) -> None:
+    voice = make("hibari", joe)
+    await voice.load()
+    sound = await say(voice, speakable("**Dr. Smith** pays `$3.50` at 9:30 a.m.").text)
+    heard = ear.hear(sound, voice.rate_hz).lower()
+    await voice.close()
+    assert "smith" in heard
+    assert "asterisk" not in heard
+    assert "$3" in heard or "three dollars" in heard
+    assert "50" in heard or "fifty" in heard
+    assert "30" in heard or "thirty" in heard
+
+
+@pytest.mark.parametrize("backend", ["hibari", "piper"])
+async def test_sound_starts_at_once_ends_with_a_short_pause_and_never_clips(backend: str, joe: Path) -> None:
+    voice = make(backend, joe)
+    await voice.load()
+    loud = {}
+    for text in ("Well, this is it,", "This is it."):
+        sound = (await say(voice, text)).astype(np.int32)
+        speech = np.flatnonzero(np.abs(sound) > 0.05 * np.abs(sound).max())
+        assert speech[0] < 0.1 * voice.rate_hz
+        loud[text[-1]] = len(sound) - speech[-1]
+        assert 2000 < np.abs(sound).max() <= 32767
+        assert (np.abs(sound) == 32767).sum() < 5
+    await voice.close()
+    assert loud[","] < loud["."] < 0.5 * voice.rate_hz
+
+
+async def test_the_same_words_sound_the_same_each_time(joe: Path) -> None:
+    voice = make("hibari", joe)
+    await voice.load()
+    assert np.array_equal(await say(voice, "Once more."), await say(voice, "Once more."))
+    await voice.close()
+
+
+async def test_speed_changes_how_long_it_takes(joe: Path) -> None:
+    lengths = []
+    for speed in (0.8, 1.4):
+        voice = make("piper", joe, speed=speed)
+        await voice.load()
+        lengths.append(len(await say(voice, SENTENCES[0])))
+        await voice.close()
+    assert lengths[0] > 1.3 * lengths[1]
+
+
+@pytest.mark.parametrize("text", ["", "  ", "...", "😀", "—"])
+@pytest.mark.parametrize("backend", ["hibari", "piper"])
+async def test_text_without_words_yields_nothing(backend: str, text: str, joe: Path) -> None:
+    voice = make(backend, joe)
+    await voice.load()
+    assert not len(await say(voice, text))
+    await voice.close()
+
+
+async def test_a_warm_voice_makes_its_first_sound_quickly(joe: Path) -> None:
+    voice = make("hibari", joe)
+    await voice.load()
+    waits = []
+    for _ in range(3):
+        began = time.perf_counter()
+        async with aclosing(voice.synthesize(SENTENCES[1])) as chunks:
+            await anext(chunks)
+        waits.append(time.perf_counter() - began)
+    await voice.close()
+    assert min(waits) < 0.15
+
+
+async def test_the_loop_stays_free_while_a_voice_speaks(joe: Path) -> None:
+    voice = make("piper", joe)
+    await voice.load()
+    gaps: list[float] = []
+
+    async def heartbeat() -> None:
+        last = time.perf_counter()
+        while True:
+            await asyncio.sleep(0.002)
+            now = time.perf_counter()
+            gaps.append(now - last)
+            last = now
+
+    beat = asyncio.create_task(heartbeat())
+    await say(voice, " ".join(SENTENCES))
+    beat.cancel()
+    await voice.close()
+    assert sorted(gaps)[int(len(gaps) * 0.95)] < 0.02
+
+
+async def test_an_unknown_or_absent_hibari_voice_is_refused_with_those_that_are_here(joe: Path) -> None:
+    for name in ("nobody", "emma"):
+        voice = make("hibari", joe, voice=name)
+        with pytest.raises(ModelError, match=rf"{name}.*heart"):
+            await voice.load()
+        await voice.close()
+
+
+async def test_a_piper_voice_without_its_json_names_the_missing_file(tmp_path: Path) -> None:
+    (tmp_path / "a.onnx").write_bytes(b"x")
+    voice = PiperSynthesizer(TTS, RUNTIME, tmp_path)
+    with pytest.raises(ModelError, match=r"a\.onnx\.json is missing"):
+        await voice.load()
+    (tmp_path / "a.onnx.json").write_text("{}")
+    with pytest.raises(ModelError, match=r"a\.onnx cannot be loaded"):
+        await voice.load()
+    await voice.close()
+
+
+def test_the_small_voices_do_not_bring_torch_into_the_process() -> None:
+    code = (
+        "import asyncio, sys\n"
+        "from app.config.settings import RuntimeSettings, TtsSettings\n"
+        "import app.tts.clauses, app.tts.timing, app.tts.openai, app.tts.coqui, app.tts.piper, app.tts.hibari\n"
+        "voice = app.tts.hibari.HibariSynthesizer(TtsSettings(), RuntimeSettings())\n"
+        "async def main():\n    await voice.load()\n    await voice.close()\n"
+        "asyncio.run(main())\n"
+        "assert 'torch' not in sys.modules and 'TTS' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
