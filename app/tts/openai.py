@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 
 import httpx
@@ -19,8 +20,6 @@ _RATE_HZ = 24_000
 """Of response_format "pcm", which OpenAI defines as 24 kHz mono s16le."""
 _CONNECT_S = 5.0
 _DEFAULT_VOICE = "alloy"
-_CHUNK_BYTES = 9600
-"""200 ms: the first chunk must not wait for more."""
 
 
 class OpenAISynthesizer:
@@ -54,11 +53,12 @@ class OpenAISynthesizer:
         self._open += 1
         try:
             odd = b""
-            async for data in self._bytes(text):
-                data = odd + data
-                odd = data[len(data) & ~1 :]  # a chunk of the network may end inside a sample
-                if len(data) > 1:
-                    yield np.frombuffer(data[: len(data) & ~1], "<i2").astype(np.int16)
+            async with aclosing(self._bytes(text)) as received:
+                async for data in received:
+                    data = odd + data
+                    odd = data[len(data) & ~1 :]  # a chunk of the network may end inside a sample
+                    if len(data) > 1:
+                        yield np.frombuffer(data[: len(data) & ~1], "<i2").astype(np.int16)
         finally:
             self._open -= 1
 
@@ -77,7 +77,7 @@ class OpenAISynthesizer:
                 answer = await self._client.send(request, stream=True)
                 if answer.status_code != 200:
                     raise _refusal(self._base_url, answer.status_code, await answer.aread())
-            chunks = answer.aiter_bytes(_CHUNK_BYTES)
+            chunks = answer.aiter_bytes()  # as they arrive: the first sound waits for no more
             while True:
                 async with asyncio.timeout(self._settings.timeout_s):
                     data = await anext(chunks, None)
