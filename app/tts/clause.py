@@ -12,7 +12,8 @@ class Clause:
     ``raw_start`` and ``raw_end`` are character offsets into the reply as the LLM wrote it (clauses
     tile the reply without gaps); ``spoken`` is what the voice is given. ``word_ends`` has one entry per
     whitespace-separated word of ``spoken``: the offset in the reply up to which the text has been
-    heard once that word has; the last entry equals ``raw_end``.
+    heard once that word has; the last entry equals ``raw_end``. The last clause
+    of a reply may be silent (an emoji, code): empty ``spoken``, no ``word_ends``, heard with the one before it.
     """
 
     raw_start: int

@@ -12,6 +12,9 @@ from app.errors import ModelError
 from app.tts.local import LocalSynthesizer
 from app.tts.pool import pause_ms, trim_silence
 
+_VOLUME = 0.7
+"""Piper brings every clause to full scale; resampling needs some room above the peaks."""
+
 
 class PiperSynthesizer(LocalSynthesizer):
     """``model_folder`` holds NAME.onnx with NAME.onnx.json beside it, or is such a file itself."""
@@ -42,7 +45,7 @@ class PiperSynthesizer(LocalSynthesizer):
             names = ", ".join(speakers) or "none: this model has a single voice, leave tts.voice empty"
             raise ModelError(f"tts.voice {voice!r} is not in {path.name}; available: {names}.")
         speaker_id = speakers[voice] if voice else None
-        self._config = SynthesisConfig(speaker_id=speaker_id, length_scale=1.0 / self._settings.speed)
+        self._config = SynthesisConfig(speaker_id=speaker_id, length_scale=1.0 / self._settings.speed, volume=_VOLUME)
         self._rate_hz = int(self._voice.config.sample_rate)
         return f"Piper {path.stem}, {self._rate_hz / 1000:g} kHz, cpu"
 

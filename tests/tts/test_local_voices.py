@@ -99,12 +99,12 @@ async def test_speed_changes_how_long_it_takes(joe: Path) -> None:
     assert lengths[0] > 1.3 * lengths[1]
 
 
-@pytest.mark.parametrize("text", ["", "  ", "...", "😀", "—"])
 @pytest.mark.parametrize("backend", ["hibari", "piper"])
-async def test_text_without_words_yields_nothing(backend: str, text: str, joe: Path) -> None:
+async def test_text_without_words_yields_nothing(backend: str, joe: Path) -> None:
     voice = make(backend, joe)
     await voice.load()
-    assert not len(await say(voice, text))
+    for text in ("", "  ", "...", "😀", "—"):
+        assert not len(await say(voice, text))
     await voice.close()
 
 
