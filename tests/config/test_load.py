@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.config import Settings, known_keys, load_settings
+from app.errors import ConfigError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_shipped_config_toml_sets_every_key_to_its_default() -> None:
+    import tomllib
+
+    tree = tomllib.loads((ROOT / "config.toml").read_text("utf-8"))
+    assert {f"{section}.{key}" for section, values in tree.items() for key in values} == set(known_keys())
+    shipped = load_settings(ROOT / "config.toml", environment={})
+    defaults = Settings()
+    assert shipped.runtime.model_store == ROOT / defaults.runtime.model_store
+    assert shipped.model_copy(update={"runtime": defaults.runtime}) == defaults
+
+
+def _write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "config.toml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_an_unknown_key_is_named_with_its_line_and_the_nearest_right_one(tmp_path: Path) -> None:
+    path = _write(tmp_path, '[asr]\nbeam_size = 1\n\n[llm]\nbackend = "local"\nmodle = "x"\n')
+    with pytest.raises(ConfigError, match=r"line 6: unknown key 'llm\.modle'\. Did you mean 'llm\.model'\?"):
+        load_settings(path, environment={})
+
+
+def test_an_unknown_section_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"line 2: unknown section 'lmm'"):
+        load_settings(_write(tmp_path, "# first\n[lmm]\nmodel = 'x'\n"), environment={})
+
+
+def test_a_key_in_the_wrong_section_is_pointed_to_the_right_one(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'vad.pre_roll_ms'"):
+        load_settings(_write(tmp_path, "[turn]\npre_roll_ms = 400\n"), environment={})
+
+
+def test_a_wrong_value_is_named_with_what_was_expected(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"line 2: server\.port = 99999 is wrong: .*65535"):
+        load_settings(_write(tmp_path, "[server]\nport = 99999\n"), environment={})
+
+
+def test_a_file_that_is_not_toml_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="not valid TOML"):
+        load_settings(_write(tmp_path, "[llm\n"), environment={})
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="does not exist"):
+        load_settings(tmp_path / "none.toml", environment={})
+
+
+def test_environment_overrides_the_file_and_flags_override_both(tmp_path: Path) -> None:
+    path = _write(tmp_path, "[llm]\nmax_tokens = 10\ntop_k = 3\n")
+    environment = {"PARLEY_LLM__MAX_TOKENS": "20", "PARLEY_ASR__LANGUAGES": "en, zh", "HOME": "/"}
+    settings = load_settings(path, environment=environment, overrides={"llm.max_tokens": "30"})
+    assert settings.llm.max_tokens == 30
+    assert settings.llm.top_k == 3
+    assert settings.asr.languages == ("en", "zh")
+    assert load_settings(path, environment=environment).llm.max_tokens == 20
+
+
+def test_a_misspelt_variable_is_an_error_too(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"PARLEY_LLM__MODLE: unknown key .* Did you mean 'llm\.model'"):
+        load_settings(_write(tmp_path, ""), environment={"PARLEY_LLM__MODLE": "x"})
+
+
+def test_the_model_store_lies_beside_config_toml(tmp_path: Path) -> None:
+    settings = load_settings(_write(tmp_path, "[runtime]\nmodel_store = 'weights'\n"), environment={})
+    assert settings.runtime.model_store == tmp_path / "weights"

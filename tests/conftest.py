@@ -1,0 +1,28 @@
+"""Fixtures for tests on the real models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.catalog import entries, pull
+from app.config import Settings, load_settings
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def settings() -> Settings:
+    """The project's own config.toml, whatever the environment says."""
+    return load_settings(ROOT / "config.toml", environment={})
+
+
+@pytest.fixture(scope="session")
+def store(settings: Settings) -> Path:
+    """The model store with everything the tests need in it; fetched once, then found there."""
+    folder = settings.runtime.model_store
+    for entry in entries():
+        if entry.default or entry.name == "piper-joe":
+            pull(entry.name, folder)
+    return folder
