@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from app.asr import Recognizer
 from app.audio.turn import SmartTurn, TurnDetector
 from app.audio.vad import VoiceActivity, load_vad
-from app.catalog import model_path
+from app.catalog import Kind, model_path
 from app.config import Settings
 from app.config.settings import RuntimeSettings
 from app.dialogue.host import Host
@@ -113,7 +113,7 @@ def _spoken_language(settings: Settings) -> str:
     return "en" if language == "auto" or settings.tts.backend == "hibari" else language
 
 
-def _folder(settings: Settings, name: str, kind: str) -> Path:
+def _folder(settings: Settings, name: str, kind: Kind) -> Path:
     return model_path(name, settings.runtime.model_store, kind=kind)
 
 

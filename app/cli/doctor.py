@@ -16,7 +16,7 @@ from typing import Literal
 
 import psutil
 
-from app.catalog import model_path
+from app.catalog import Kind, model_path
 from app.config import Settings
 from app.errors import ModelError
 
@@ -89,7 +89,7 @@ def _packages() -> Iterator[Finding]:
 
 
 def _models(settings: Settings) -> Iterator[Finding]:
-    wanted = [("asr", settings.asr.backend == "openai", settings.asr.model)]
+    wanted: list[tuple[Kind, bool, str]] = [("asr", settings.asr.backend == "openai", settings.asr.model)]
     wanted.append(("llm", settings.llm.backend == "openai", settings.llm.model))
     wanted.append(("turn", settings.turn.backend == "silence", settings.turn.model))
     if settings.tts.backend == "piper":

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The reply to an SDP offer. ``call_id`` is unguessable: knowing it is the right to hang up."""
-
-    sdp: str
-    type: str
-    call_id: str
+from app.transports.answer import Answer
 
 
 class CallService(Protocol):
@@ -29,3 +21,6 @@ class CallService(Protocol):
     async def close_all(self) -> None:
         """End every call, telling each client that the server goes away."""
         ...
+
+
+__all__ = ["Answer", "CallService"]

@@ -1,0 +1,142 @@
+"""One call: a peer connection, the session it carries, and whatever may end either."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+
+from aiortc import MediaStreamTrack, RTCPeerConnection, RTCSessionDescription
+
+from app.dialogue.ports import ConversationPort, SessionHost
+from app.errors import InvalidRequest
+from app.telemetry.log import log_event
+from app.transports.webrtc.channel import EventChannel
+from app.transports.webrtc.inbound import Inbound
+from app.transports.webrtc.outbound import PacedTrack
+from app.transports.webrtc.receiver import QUEUED_FRAMES, bound_track, replace_jitter_buffer
+
+_log = logging.getLogger("parley.calls")
+
+_SILENT_S = 15.0
+"""A client that has sent neither sound nor a ping for this long is gone; ICE itself takes 28 s to notice."""
+_CHECK_S = 1.0
+_FAREWELL_S = 0.3
+"""For the last events to leave before the connection is closed."""
+_CLOSE_TIMEOUT_S = 5.0
+
+
+class Call:
+    """Made by ``open``; ends by ``close``, by the client leaving, or with its session, whichever comes first."""
+
+    def __init__(self, call_id: str, connection: RTCPeerConnection, connect_timeout_s: float) -> None:
+        self.id = call_id
+        self._connection = connection
+        self._connect_timeout_s = connect_timeout_s
+        self._loop = asyncio.get_running_loop()
+        self._channel = EventChannel(lambda event: self._session.receive(event), self._seen)
+        self._last_seen: float | None = None
+        self._opened = self._loop.time()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stops: list[Callable[[], None]] = []
+        self._listening = False
+        self._ending = asyncio.Event()
+        self._closing: asyncio.Task[None] | None = None
+        connection.on("track", self._on_track)
+        connection.on("datachannel", self._channel.attach)
+        connection.on("connectionstatechange", self._on_state)
+
+    async def open(self, host: SessionHost, sdp: str) -> RTCSessionDescription:
+        """Open a session and answer the offer. Raises SessionLimit, InvalidRequest; nothing is left behind then."""
+        self._session: ConversationPort = await host.open(self._channel.send, transport="webrtc")
+        try:
+            try:
+                await self._connection.setRemoteDescription(RTCSessionDescription(sdp, "offer"))
+            except Exception as error:  # aiortc raises whatever its parser stumbles over
+                raise InvalidRequest(f"The offer cannot be used: {error or type(error).__name__}") from error
+            self._refuse_other_media()
+            self._connection.addTrack(PacedTrack(self._session.playout))
+            try:
+                await self._connection.setLocalDescription(await self._connection.createAnswer())
+            except Exception as error:
+                raise InvalidRequest(f"The offer cannot be answered: {error or type(error).__name__}") from error
+        except BaseException:
+            await self.close("offer_refused")
+            raise
+        self._tasks.append(self._loop.create_task(self._watch(), name=f"watch {self.id}"))
+        self._tasks.append(self._loop.create_task(self._follow_session(), name=f"follow {self.id}"))
+        return self._connection.localDescription
+
+    def _refuse_other_media(self) -> None:
+        """One audio stream is all that is wanted; decoding a video that nobody sees would cost a core."""
+        wanted = True
+        for transceiver in self._connection.getTransceivers():
+            if transceiver.kind == "audio" and wanted:
+                wanted = False
+            else:
+                transceiver.direction = "inactive"
+
+    def _on_track(self, track: MediaStreamTrack) -> None:
+        first = track.kind == "audio" and not self._listening
+        bound_track(track, QUEUED_FRAMES if first else 1)
+        if not first:
+            return
+        self._listening = True
+        receiver = next(item.receiver for item in self._connection.getTransceivers() if item.receiver.track is track)
+        self._stops.append(replace_jitter_buffer(receiver, self._seen))
+        inbound = Inbound(track, lambda frame: self._session.push_audio(frame))
+        self._tasks.append(self._loop.create_task(inbound.run(), name=f"inbound {self.id}"))
+
+    def _on_state(self) -> None:
+        if self._connection.connectionState in ("failed", "closed"):
+            self._end_soon("connection_" + self._connection.connectionState)
+
+    def _seen(self) -> None:
+        self._last_seen = self._loop.time()
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(_CHECK_S)
+            now = self._loop.time()
+            if self._last_seen is None:
+                if now - self._opened > self._connect_timeout_s:
+                    self._end_soon("connect_timeout")
+                    return
+            elif now - self._last_seen > _SILENT_S:
+                self._end_soon("client_gone")
+                return
+
+    async def _follow_session(self) -> None:
+        await self._session.wait_closed()
+        self._end_soon("session_ended")
+
+    def _end_soon(self, reason: str) -> None:
+        if self._closing is None:
+            self._closing = self._loop.create_task(self._close(reason), name=f"close {self.id}")
+            self._ending.set()
+
+    async def close(self, reason: str) -> None:
+        """End the call and its session. Idempotent; goes on to its end even if the caller is cancelled."""
+        self._end_soon(reason)
+        await self.wait_closed()
+
+    async def wait_closed(self) -> None:
+        """Return once the call has been closed and everything it held is free."""
+        await self._ending.wait()
+        assert self._closing is not None
+        await asyncio.shield(self._closing)
+
+    async def _close(self, reason: str) -> None:
+        log_event(_log, "call_closed", call=self.id, session=self._session.id, reason=reason)
+        await self._session.close(reason)
+        if self._connection.connectionState == "connected":
+            await asyncio.sleep(_FAREWELL_S)
+        for stop in self._stops:
+            stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+                await self._connection.close()

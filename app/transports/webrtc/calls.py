@@ -1,0 +1,63 @@
+"""All calls of a server: offers in, answers out."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+
+from aiortc import RTCConfiguration, RTCIceServer, RTCPeerConnection
+
+from app.config.settings import ServerSettings
+from app.dialogue.ports import SessionHost
+from app.errors import InvalidRequest
+from app.transports.answer import Answer
+from app.transports.webrtc.call import Call
+
+_SDP_LIMIT = 64 * 1024
+
+
+class WebRtcCalls:
+    """Implements CallService with aiortc."""
+
+    def __init__(self, host: SessionHost, settings: ServerSettings) -> None:
+        self._host = host
+        self._settings = settings
+        self._calls: dict[str, Call] = {}
+        self._watchers: set[asyncio.Task[None]] = set()
+
+    @property
+    def active(self) -> int:
+        """Calls that are open."""
+        return len(self._calls)
+
+    async def offer(self, sdp: str, type: str) -> Answer:
+        if type != "offer" or len(sdp) > _SDP_LIMIT or not sdp.startswith("v=0"):
+            raise InvalidRequest(f"Send a session description of type 'offer' with at most {_SDP_LIMIT // 1024} KiB.")
+        if "\nm=audio " not in sdp:
+            raise InvalidRequest("The offer has no audio: add a microphone track or an audio transceiver.")
+        # Without this aiortc would ask a public STUN server, which a machine without internet waits for.
+        servers = [RTCIceServer(urls=url) for url in self._settings.ice_servers]
+        connection = RTCPeerConnection(RTCConfiguration(iceServers=servers))
+        call = Call(f"call_{secrets.token_urlsafe(16)}", connection, self._settings.connect_timeout_s)
+        description = await call.open(self._host, sdp)
+        self._calls[call.id] = call
+        watcher = asyncio.get_running_loop().create_task(self._forget_when_closed(call))
+        self._watchers.add(watcher)
+        watcher.add_done_callback(self._watchers.discard)
+        return Answer(description.sdp, description.type, call.id)
+
+    async def hang_up(self, call_id: str) -> None:
+        """End a call; an unknown one has ended already."""
+        if (call := self._calls.get(call_id)) is not None:
+            await call.close("hung_up")
+
+    async def close_all(self) -> None:
+        """End every call."""
+        await asyncio.gather(*(call.close("server_stopping") for call in list(self._calls.values())))
+        await asyncio.gather(*self._watchers)
+
+    async def _forget_when_closed(self, call: Call) -> None:
+        try:
+            await call.wait_closed()
+        finally:
+            self._calls.pop(call.id, None)
