@@ -48,8 +48,7 @@ class LoadedModel:
 
 def load(options: LoadOptions) -> LoadedModel:
     """Raises ModelError if the folder holds no usable model."""
-    if not options.path.exists():
-        raise ModelError(f"no model at {options.path}: fetch it with `python -m app models pull`")
+    options.check()
     device = _device(options.device)
     dtype = {"float32": torch.float32, "bfloat16": torch.bfloat16, "auto": torch.bfloat16}[options.dtype]
     try:
@@ -61,7 +60,7 @@ def load(options: LoadOptions) -> LoadedModel:
     runner, blocks = _choose_runner(model, device, dtype, options.kv_cache_mb, context)
     return LoadedModel(
         backend=Backend(runner),
-        prompts=_prompt_builder(tokenizer, options.path),
+        prompts=_prompt_builder(tokenizer, options.path, context),
         eos_ids=_eos_ids(model, tokenizer),
         context_tokens=context,
         blocks=blocks,
@@ -93,7 +92,7 @@ def _read(path: Path, dtype: torch.dtype) -> tuple[Any, Any]:
     return tokenizer, AutoModelForCausalLM.from_pretrained(str(path), dtype=dtype, local_files_only=True)
 
 
-def _prompt_builder(tokenizer: Any, path: Path) -> PromptBuilder:
+def _prompt_builder(tokenizer: Any, path: Path, context: int) -> PromptBuilder:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         raise ModelError(f"{path} has no fast tokeniser: add its tokenizer.json")
@@ -105,7 +104,8 @@ def _prompt_builder(tokenizer: Any, path: Path) -> PromptBuilder:
             return text
 
     opens_with_bos = tokenizer.bos_token_id is not None and tokenizer("a").input_ids[0] == tokenizer.bos_token_id
-    return PromptBuilder(Vocabulary(backend), render, bos=tokenizer.bos_token if opens_with_bos else "")
+    bos = tokenizer.bos_token if opens_with_bos else ""
+    return PromptBuilder(Vocabulary(backend), render, bos=bos, context_tokens=context)
 
 
 def _eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:

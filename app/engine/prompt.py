@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from app.engine.ledger import CONTENT_MARK, TEMPLATE_MARK, Ledger, piece_ends
 from app.engine.messages import Message
-from app.errors import InvalidRequest
+from app.errors import ContextOverflow, InvalidRequest
 
 Render = Callable[[list[dict[str, str]]], str]
 """A chat template: messages with role and content to text, ending where the assistant speaks. May raise."""
@@ -53,10 +53,19 @@ class Vocabulary:
         self._template.encode_special_tokens = False
         self._content = _without_control_tokens(self._template)
 
-    def encode(self, piece_text: str, *, is_template: bool) -> tuple[list[int], list[int]]:
-        """Ids, and for each the end of the characters it touches."""
+    def encode(self, piece_text: str, *, is_template: bool, limit: int | None = None) -> tuple[list[int], list[int]]:
+        """Ids, and for each the end of the characters it touches. Raises ContextOverflow for more than ``limit``.
+
+        Encoding itself lets other threads run; turning its result into Python objects does not, so
+        what is too long is refused before that.
+        """
         tokenizer = self._template if is_template else self._content
         encoding = tokenizer.encode(piece_text, add_special_tokens=False)
+        if limit is not None and len(encoding) > limit:
+            raise ContextOverflow(
+                f"one message has {len(encoding)} tokens, more than the {limit} that the context still "
+                "has room for (llm.context_tokens): shorten it"
+            )
         return encoding.ids, piece_ends(encoding.offsets, len(piece_text))
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -67,9 +76,12 @@ class Vocabulary:
 class PromptBuilder:
     """Renders conversations with one model's template. Safe to use from several threads."""
 
-    def __init__(self, vocabulary: Vocabulary, render: Render | None, *, bos: str = "") -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, render: Render | None, *, bos: str = "", context_tokens: int | None = None
+    ) -> None:
         """``render`` None means that the model has no template; ``bos`` then opens the text."""
         self.vocabulary = vocabulary
+        self._context_tokens = context_tokens
         self._render = render
         self._bos = bos
 
@@ -100,6 +112,7 @@ class PromptBuilder:
         return Rendering(pieces)
 
     def tokenise(self, rendering: Rendering, ledger: Ledger) -> Ledger:
+        """Raises ContextOverflow as soon as the prompt is longer than the context."""
         kept = ledger.agreement(rendering.text)
         cut = ledger.cut_offset(kept)
         ids, ends = list(ledger.ids[:kept]), list(ledger.ends[:kept])
@@ -110,7 +123,8 @@ class PromptBuilder:
             if start <= cut:
                 continue
             skip = max(0, cut - body)
-            new_ids, new_ends = self.vocabulary.encode(piece.text[skip:], is_template=piece.is_template)
+            room = None if self._context_tokens is None else self._context_tokens - len(ids)
+            new_ids, new_ends = self.vocabulary.encode(piece.text[skip:], is_template=piece.is_template, limit=room)
             ids += new_ids
             ends += [body + skip + end for end in new_ends]
         return Ledger(rendering.text, tuple(ids), tuple(ends))

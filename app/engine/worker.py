@@ -60,6 +60,9 @@ _TOKENISING_THREADS = 1
 """Tokenising releases the interpreter lock, but its core is taken from decoding: one at a time."""
 
 
+_SWITCH_INTERVAL_S = 0.0005
+
+
 class Connection:
     """One client. Events gather during a step and leave together after it."""
 
@@ -148,6 +151,7 @@ class Worker:
         engine.run()
 
     def _load(self) -> tuple[Engine, Ready]:
+        self._options.check()
         # Here and not at the top: importing torch takes a second in which the socket should already answer.
         import torch
 
@@ -157,6 +161,9 @@ class Worker:
         from app.engine.scheduler import Limits
 
         began = time.monotonic()
+        # The engine's thread asks for the interpreter lock hundreds of times in a step; with the usual 5 ms
+        # a prompt being tokenised would stretch each of those waits.
+        sys.setswitchinterval(_SWITCH_INTERVAL_S)
         torch.set_num_threads(self._threads)
         loaded = load(self._options)
         engine = Engine(

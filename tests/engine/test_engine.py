@@ -17,8 +17,10 @@ def test_a_thousand_cancels_at_every_state_leave_nothing_behind() -> None:
         request = world.ask(f"{prompt}{number}", session=session, max_tokens=dice.randint(1, 60))
         open_requests.append(request)
         everyone.append(request)
-        for _ in range(dice.randint(0, 12)):
+        for _ in range(dice.randint(0, 3)):
             world.step()
+        if len(open_requests) < 15:
+            continue  # keep a crowd, so that the pool runs short
         victim = open_requests.pop(dice.randrange(len(open_requests)))
         world.engine.cancel(victim.key)
         if dice.random() < 0.5:

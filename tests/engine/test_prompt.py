@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -87,7 +89,7 @@ def test_a_template_that_drops_the_system_message_does_not_lose_it() -> None:
 def test_two_user_messages_in_a_row_become_one() -> None:
     def alternates(messages: list[dict[str, str]]) -> str:
         roles = [message["role"] for message in messages]
-        if any(left == right for left, right in zip(roles, roles[1:], strict=False)):
+        if any(left == right for left, right in pairwise(roles)):
             raise ValueError("roles must alternate")
         return chatml(messages)
 
