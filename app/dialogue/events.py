@@ -145,9 +145,13 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A deadline of the state may have passed. ``at_sample`` is where the user's input is by now."""
+    """A deadline of the state may have passed.
+
+    ``at_sample`` is where the user's input is by now, ``voiced`` whether it is speech at this very moment.
+    """
 
     at_sample: int
+    voiced: bool
 
 
 @dataclass(frozen=True, slots=True)

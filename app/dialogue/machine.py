@@ -107,7 +107,7 @@ def _tick(step: Step, event: Tick) -> None:
         step.clear_timers(timer)
         match timer:
             case Timer.BARGE_IN:
-                turns.barged_in(step)
+                turns.barged_in(step, event.voiced)
             case Timer.TURN_END:
                 turns.turn_over(step)
             case Timer.UTTERANCE:

@@ -219,7 +219,7 @@ class Session:
 
     def _ring(self) -> None:
         self._alarm = None
-        self._post(ev.Tick(self._recorder.position))
+        self._post(ev.Tick(self._recorder.position, self._voice.probability >= self._settings.vad.release_threshold))
 
     def _cancel_alarm(self) -> None:
         if self._alarm is not None:

@@ -22,6 +22,11 @@ class VoiceDetector(Protocol):
         """Judge the next 20 ms (int16 ``[320]``, 16 kHz) inline."""
         ...
 
+    @property
+    def probability(self) -> float:
+        """That the latest sound is speech, 0..1."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Stages:

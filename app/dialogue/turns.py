@@ -25,6 +25,9 @@ _SEGMENT_SAMPLES = 12 * INPUT_RATE_HZ
 """A pause after this much speech closes the segment, so that a monologue is recognised while it goes on
 and no segment nears the 30 s that Whisper can see at once."""
 
+_SECOND_LOOK_S = 0.06
+"""A pause between words is looked past this often, until the voice detector says that speech has stopped."""
+
 _UTTERANCE_TIMERS = (Timer.TURN_END, Timer.UTTERANCE, Timer.RECOGNITION, Timer.BARGE_IN)
 
 
@@ -94,10 +97,14 @@ def spoke_too_long(step: Step, at_sample: int) -> None:
         turn_over(step)
 
 
-def barged_in(step: Step) -> None:
-    """Speech over the assistant has lasted too long to be a cough."""
-    if (utterance := step.state.utterance) is not None and utterance.speaking:
+def barged_in(step: Step, voiced: bool) -> None:
+    """Speech over the assistant has lasted too long to be a cough, unless it has fallen silent already."""
+    if (utterance := step.state.utterance) is None or not utterance.speaking:
+        return
+    if voiced:
         replies.interrupt(step)
+    else:
+        step.set_timer(Timer.BARGE_IN, _SECOND_LOOK_S)
 
 
 # What was said

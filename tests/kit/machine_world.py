@@ -114,7 +114,7 @@ class World:
     def advance(self, seconds: float) -> None:
         self.now += seconds
         self.sample += int(seconds * 16000)
-        self.post(ev.Tick(self.sample))
+        self.post(ev.Tick(self.sample, voiced=self.sample % 3 != 0))
 
     def start_speech(self) -> None:
         self.sample += 320

@@ -36,8 +36,10 @@ class LoudnessDetector:
         self._position = 0
         self._speech_end = 0
         self._speaking = False
+        self.probability = 0.0
 
     def push(self, frame: Pcm) -> tuple[VadEvent, ...]:
+        self.probability = float(frame.any())
         start = self._position
         self._position += len(frame)
         if frame.any():
@@ -169,10 +171,14 @@ class Script:
         self.llm = llm or FakeLanguageModel()
         self.tts = tts or FakeVoice()
         self.turn = turn or FakeTurnModel()
-        self.settings = Settings.model_validate(overrides)
+        # A trailing underscore tells a section from the stage of the same name.
+        self.settings = Settings.model_validate({key.rstrip("_"): value for key, value in overrides.items()})
         self.events: list[dict[str, Any]] = []
         self.event_times: list[float] = []
         self.heard: list[Pcm] = []
+        self.reply_words: list[tuple[tuple[int, int], ...]] = []
+        """Word ends of the first reply, as its voice placed them."""
+        self._frozen = False
         self.playing = True
         """False: the transport has stopped taking sound."""
 
@@ -207,7 +213,12 @@ class Script:
         while True:
             self.session.push_audio(speech if self.loop.time() < self._say_until - 1e-9 else silence)
             if self.playing:
-                self.heard.append(self.session.playout.read(OUTPUT_FRAME))
+                frame = self.session.playout.read(OUTPUT_FRAME)
+                if not self._frozen:
+                    self.heard.append(frame)
+            reply = self.session.state.reply
+            if reply is not None and reply.generation == 1:
+                self.reply_words = list(reply.clauses)
             next_at += FRAME_MS / 1000
             await asyncio.sleep(next_at - self.loop.time())
 
@@ -246,6 +257,10 @@ class Script:
     @property
     def history(self) -> list[tuple[str, str]]:
         return [(item.role, item.text) for item in self.session.state.history]
+
+    def freeze_heard(self) -> None:
+        """Keep ``heard`` as it is from now on."""
+        self._frozen = True
 
     def silent_for(self, seconds: float) -> bool:
         frames = int(seconds * 1000 / FRAME_MS)
