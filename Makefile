@@ -36,8 +36,8 @@ check: $(VENV)/.installed ## lint and type-check
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict app
 
-bench: $(VENV)/.installed models ## latency per stage of a spoken conversation
-	$(BIN)/python benchmarks/conversation.py
+bench: $(VENV)/.installed models ## timings of two typed turns (no separate benchmarks exist yet)
+	$(BIN)/python -m app talk --text "Why is the sky blue?" --text "Say it shorter."
 
 clean: ## remove the virtual environment and caches; fetched models stay
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
