@@ -88,8 +88,8 @@ class StartUp:
         self._memory_mb += report.memory_mb
         detail = report.detail.replace("[", r"\[")
         self._line(
-            f"[green]✓[/] [bold]{report.stage:<5}[/] {detail:<52} [dim]load[/] {report.load_s:5.1f} s  "
-            f"[dim]warm-up[/] {report.warm_up_s:4.1f} s  [dim]memory[/] {report.memory_mb:6.0f} MiB"
+            f"[green]✓[/] [bold]{report.stage:<5}[/] [dim]load[/] {report.load_s:5.1f} s  "
+            f"[dim]warm-up[/] {report.warm_up_s:4.1f} s  [dim]memory[/] {report.memory_mb:5.0f} MiB  {detail}"
         )
 
     def ready(self, urls: tuple[str, ...], hint: str) -> None:

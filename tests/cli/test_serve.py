@@ -24,7 +24,7 @@ def test_the_start_up_tells_what_each_stage_cost_and_where_to_go() -> None:
     lines = out.getvalue().splitlines()
     assert "\x1b" not in out.getvalue(), "plain lines when the output is no terminal"
     told = " ".join(lines[1].split())
-    assert told == "✓ ASR faster-whisper [whisper-base] cpu int8 load 1.2 s warm-up 0.5 s memory 210 MiB"
+    assert told == "✓ ASR load 1.2 s warm-up 0.5 s memory 210 MiB faster-whisper [whisper-base] cpu int8"
     assert "222 MiB" in lines[3]
     assert lines[4] == "Parley is ready: http://127.0.0.1:8080/#token=abc"
     assert lines[5].strip() == "http://192.0.2.1:8080/#token=abc"

@@ -18,10 +18,21 @@ async def browser() -> AsyncIterator[Browser]:
             yield browser
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def server() -> AsyncIterator[PageServer]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_server() -> AsyncIterator[PageServer]:
     async with page_server(ScriptedHost()) as server:
         yield server
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def server(shared_server: PageServer) -> AsyncIterator[PageServer]:
+    """One server for the module, without sessions at the start of each test."""
+    yield shared_server
+    host = shared_server.host
+    for session in host.sessions:
+        await session.close("test over")
+    host.sessions.clear()
+    host.limit = 8
 
 
 @pytest_asyncio.fixture(loop_scope="module")
