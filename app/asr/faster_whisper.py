@@ -179,8 +179,9 @@ class FasterWhisperRecognizer:
     def _transcript(self, piece: _Piece, language: str, result: Any) -> Transcript:
         tokens = [token for token in result.sequences_ids[0] if token < self._end_of_text]
         text = self._whisper.hf_tokenizer.decode(tokens).strip()
-        # CTranslate2 divides by the length with the end token in it.
-        logprob = float(result.scores[0])
+        # CTranslate2's score is the mean over the tokens without the end, of a sum with it (as faster-whisper undoes it).
+        count = len(result.sequences_ids[0])
+        logprob = float(result.scores[0]) * count / (count + 1)
         seconds = len(piece.pcm) / INPUT_RATE_HZ
         if not text or is_hallucinated(text, no_speech=float(result.no_speech_prob), logprob=logprob, seconds=seconds):
             return Transcript("", language, 0.0)

@@ -38,6 +38,7 @@ class Host:
         watcher = asyncio.get_running_loop().create_task(self._watch(session))
         self._watchers.add(watcher)
         watcher.add_done_callback(self._watchers.discard)
+        await session.started()
         log_event(_log, "session_opened", session=session.id, transport=transport, active=self.active)
         return session
 

@@ -67,6 +67,7 @@ class Session:
         self._group = asyncio.TaskGroup()
         self._recognitions: dict[tuple[str, int], list[asyncio.Task[None]]] = {}
         self._reply_task: asyncio.Task[None] | None = None
+        self._started = asyncio.Event()
         self._ended = asyncio.Event()
         self._close_reason = ""
         self._runner = self._loop.create_task(self._run(), name=f"session {session_id}")
@@ -109,6 +110,10 @@ class Session:
         else:
             self._post(parsed)
 
+    async def started(self) -> None:
+        """Return once the session can be talked to."""
+        await self._started.wait()
+
     async def close(self, reason: str) -> None:
         self._post(ev.HungUp(reason))
         await asyncio.shield(self._runner)
@@ -121,6 +126,7 @@ class Session:
     async def _run(self) -> None:
         try:
             async with self._group:
+                self._started.set()
                 self._greet()
                 await self._ended.wait()
                 for task in [*self._tasks()]:
@@ -129,6 +135,7 @@ class Session:
             log_event(_log, "session_broke", level=logging.ERROR, error=group, session=self._id)
             self._post(ev.HungUp("internal_error"))
         finally:
+            self._started.set()
             self._cancel_alarm()
             with contextlib.suppress(StageError, TimeoutError):
                 async with asyncio.timeout(_END_TIMEOUT_S):

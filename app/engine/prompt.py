@@ -56,11 +56,11 @@ class Vocabulary:
     def encode(self, piece_text: str, *, is_template: bool, limit: int | None = None) -> tuple[list[int], list[int]]:
         """Ids, and for each the end of the characters it touches. Raises ContextOverflow for more than ``limit``.
 
-        Encoding itself lets other threads run; turning its result into Python objects does not, so
-        what is too long is refused before that.
+        Turning the encoding into Python objects holds up other threads, so what is too long is refused before.
         """
         tokenizer = self._template if is_template else self._content
-        encoding = tokenizer.encode(piece_text, add_special_tokens=False)
+        # The batch call lets other threads run while it works; the single one keeps the interpreter to itself.
+        encoding = tokenizer.encode_batch([piece_text], add_special_tokens=False)[0]
         if limit is not None and len(encoding) > limit:
             raise ContextOverflow(
                 f"one message has {len(encoding)} tokens, more than the {limit} that the context still "

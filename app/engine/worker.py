@@ -112,7 +112,7 @@ class Worker:
         self._connections: set[Connection] = set()
         self._engine: Engine | None = None
         self._state: Event = Loading()
-        self._tokenising = ThreadPoolExecutor(_TOKENISING_THREADS, "tokenise")
+        self._tokenising = ThreadPoolExecutor(_TOKENISING_THREADS, "tokenise", initializer=_step_back)
         self._over = asyncio.Event()
         self._process = psutil.Process()
 
@@ -250,6 +250,12 @@ class Worker:
         # A step that hangs in native code must not keep the process alive.
         time.sleep(3.0)
         os._exit(0)
+
+
+def _step_back() -> None:
+    """Let the decoding of everybody go before the tokenising of one; Linux has a priority per thread."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
 
 
 def warm_up(engine: Engine) -> None:

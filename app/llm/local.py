@@ -226,6 +226,8 @@ class LocalLanguageModel:
     def _environment(self) -> dict[str, str]:
         return {
             "OMP_NUM_THREADS": str(self._threads),
+            # Threads that wait by spinning keep a core from the one they wait for as soon as anything else runs.
+            "OMP_WAIT_POLICY": "PASSIVE",
             "TOKENIZERS_PARALLELISM": "false",
             "HF_HUB_OFFLINE": "1",  # the folder is local: no look at a hub may hold up the start
         }

@@ -20,8 +20,8 @@ from app.audio.resample import downmix
 from app.transports.microphone.devices import Device, DeviceError, Direction, explain, portaudio
 
 BLOCK_MS = 10
-_LATENCY_S = 0.03
-"""Asked of PortAudio: three blocks. Less makes Python miss the card's deadline, more is heard as delay."""
+_LATENCY_S = 0.04
+"""Asked of PortAudio: four blocks. Less misses the card's deadline while the models compute, more is heard as delay."""
 _QUEUED_BLOCKS = 100
 """1 s: only a loop that stands still fills this, and then the oldest sound is the least worth keeping."""
 
@@ -128,7 +128,7 @@ class PlaybackStream(_Stream):
 
     def __init__(self, device: Device, wake: Callable[[], None]) -> None:
         self.underruns = 0
-        """Blocks of silence put in because the ring was empty."""
+        """Blocks of silence put in because the ring was empty, or missed by the card because we came too late."""
         self._ring: deque[bytes] = deque()
         self._played: deque[bytes] = deque(maxlen=_QUEUED_BLOCKS)
         super().__init__(device, "output", "RawOutputStream", wake)
@@ -155,6 +155,8 @@ class PlaybackStream(_Stream):
             block = self._ring.popleft()
         except IndexError:
             block = self._silence
+            self.underruns += 1
+        if status.output_underflow:
             self.underruns += 1
         data[:] = block
         self._played.append(block)

@@ -52,7 +52,7 @@ class Call:
         self._session: ConversationPort = await host.open(self._channel.send, transport="webrtc")
         try:
             try:
-                await self._connection.setRemoteDescription(RTCSessionDescription(sdp, "offer"))
+                await self._connection.setRemoteDescription(RTCSessionDescription(_without_mdns(sdp), "offer"))
             except Exception as error:  # aiortc raises whatever its parser stumbles over
                 raise InvalidRequest(f"The offer cannot be used: {error or type(error).__name__}") from error
             self._refuse_other_media()
@@ -140,3 +140,19 @@ class Call:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                 await self._connection.close()
+
+
+def _without_mdns(sdp: str) -> str:
+    """``sdp`` without ``.local`` candidates (RFC 8828 mode): resolving them costs a second and mostly fails.
+
+    The client's checks tell its address anyway (peer-reflexive candidates, RFC 8445 section 7.3.1.3), as
+    long as nothing says that there are no more candidates to come.
+    """
+    lines = sdp.splitlines(keepends=True)
+    if not any(".local " in line for line in lines if line.startswith("a=candidate:")):
+        return sdp
+    return "".join(
+        line
+        for line in lines
+        if not line.startswith("a=end-of-candidates") and not (line.startswith("a=candidate:") and ".local " in line)
+    )

@@ -13,6 +13,7 @@ from av import AudioFrame
 from app.audio.framer import Framer
 from app.audio.frames import FRAME_MS, INPUT_RATE_HZ, Pcm
 from app.audio.resample import Resampler, downmix
+from app.transports.webrtc.receiver import waiting_frames
 
 _PATIENCE_S = 0.1
 """Longest wait for a frame before time goes on without it: a stalled network must not stop the clock."""
@@ -78,6 +79,8 @@ class Inbound:
             except MediaStreamError:
                 return
             except TimeoutError:
+                if waiting_frames(self._track):  # it was our loop that stood still, not the network
+                    continue
                 self._fill(loop.time() - filled_until)
                 filled_until = loop.time()
                 patience_s = _FRAME_S

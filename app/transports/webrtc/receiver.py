@@ -43,6 +43,11 @@ def bound_track(track: MediaStreamTrack, frames: int) -> None:
     track._queue = NewestQueue(frames)  # type: ignore[attr-defined]
 
 
+def waiting_frames(track: MediaStreamTrack) -> int:
+    """How many decoded frames wait to be read."""
+    return int(track._queue.qsize())  # type: ignore[attr-defined]
+
+
 def replace_jitter_buffer(receiver: RTCRtpReceiver, on_packet: Callable[[], None]) -> Callable[[], None]:
     """Order the packets of an audio ``receiver`` ourselves; ``on_packet`` is told of each arrival.
 
