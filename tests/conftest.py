@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from app.catalog import entries, pull
+from app.catalog import entries, model_path, pull
 from app.config import Settings, load_settings
+from tests.kit.listening import Ear
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -26,3 +27,11 @@ def store(settings: Settings) -> Path:
         if entry.default or entry.name == "piper-joe":
             pull(entry.name, folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def ear(store: Path) -> Ear:
+    """Whisper, to hear what was really spoken."""
+    from faster_whisper import WhisperModel
+
+    return Ear(WhisperModel(str(model_path("whisper-base", store, kind="asr")), "cpu", compute_type="int8"))
