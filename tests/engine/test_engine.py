@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -221,3 +223,34 @@ def test_a_bad_request_is_refused_by_itself() -> None:
     refused = world.ask("hi", temperature=-1.0)
     world.run()
     assert refused.failed.code == "invalid_request"
+
+
+def test_decoding_goes_on_while_a_prompt_is_tokenised() -> None:
+    tokenised = threading.Event()
+    world = EngineWorld()
+    chatting = world.ask("chat", max_tokens=30)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(tokenised.wait, 10)
+        world.engine._tokenising = pool
+        waiting = world.ask("a prompt that takes its time")
+        world.run()
+        assert chatting.done.counts.completion_tokens == 30
+        assert not waiting.events
+        tokenised.set()
+    world.run()
+    assert waiting.done.counts.completion_tokens == 20
+
+
+def test_a_request_cancelled_while_it_is_tokenised_ends_at_once_and_only_once() -> None:
+    tokenised = threading.Event()
+    world = EngineWorld()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(tokenised.wait, 10)
+        world.engine._tokenising = pool
+        waiting = world.ask("a prompt that takes its time", session="s")
+        world.engine.cancel(waiting.key)
+        world.step()
+        assert waiting.done.reason == "cancelled"
+        tokenised.set()
+    world.run()
+    assert len(waiting.events) == 1

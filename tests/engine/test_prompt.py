@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from itertools import pairwise
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from app.engine.ledger import Ledger, common_prefix, piece_ends
 from app.engine.messages import Message
 from app.engine.prompt import PromptBuilder, Vocabulary
-from app.errors import InvalidRequest
+from app.errors import ContextOverflow, InvalidRequest
 from tests.kit.engine_world import byte_tokenizer, chatml
 
 VOCABULARY = Vocabulary(byte_tokenizer())
@@ -114,3 +115,23 @@ def test_ends_cover_white_space_that_offsets_leave_out() -> None:
 
 def _alternate(turns: list[str]) -> list[Message]:
     return [Message("assistant" if index % 2 else "user", turn) for index, turn in enumerate(turns)]
+
+
+def test_tokenising_a_long_text_lets_other_threads_run() -> None:
+    text = "한국어 word " * 15_000
+    ticks = 0
+    over = threading.Event()
+
+    def tick() -> None:
+        nonlocal ticks
+        while not over.wait(0.001):
+            ticks += 1
+
+    ticking = threading.Thread(target=tick)
+    ticking.start()
+    with pytest.raises(ContextOverflow, match=r"llm\.context_tokens"):
+        VOCABULARY.encode(text, is_template=False, limit=1000)
+    over.set()
+    ticking.join()
+    # Some 200 ms of work; a call that keeps the interpreter to itself lets one or two ticks through.
+    assert ticks > 10
