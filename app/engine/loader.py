@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import AttentionInterface, AutoModelForCausalLM, AutoTokenizer, GgufConfig
+from transformers.utils.logging import disable_progress_bar
 
 from app.engine import attention
 from app.engine.attention import KvPool
@@ -22,6 +23,7 @@ from app.engine.sequence import Chunk, Sequence
 from app.errors import ModelError
 
 log = logging.getLogger(__name__)
+disable_progress_bar()  # it would draw over the lines of whoever started the worker
 
 BLOCK_TOKENS = 32
 _CHECK_BLOCKS = 3

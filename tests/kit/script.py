@@ -195,6 +195,7 @@ class Script:
             phrases=phrases,
         )
         self.session = Session("sess_test", stages, self.settings, self._on_event)
+        await self.session.started()
         self._clock = self.loop.create_task(self._transport())
         self._say_until = 0.0
         return self

@@ -86,7 +86,14 @@ class Call:
         receiver = next(item.receiver for item in self._connection.getTransceivers() if item.receiver.track is track)
         self._stops.append(replace_jitter_buffer(receiver, self._seen))
         inbound = Inbound(track, lambda frame: self._session.push_audio(frame))
-        self._tasks.append(self._loop.create_task(inbound.run(), name=f"inbound {self.id}"))
+        self._tasks.append(self._loop.create_task(self._listen(inbound), name=f"inbound {self.id}"))
+
+    async def _listen(self, inbound: Inbound) -> None:
+        try:
+            await inbound.run()
+        except Exception as error:  # a call that has gone deaf must not look alive
+            log_event(_log, "inbound_failed", level=logging.ERROR, error=error, call=self.id)
+            self._end_soon("internal_error")
 
     def _on_state(self) -> None:
         if self._connection.connectionState in ("failed", "closed"):
@@ -129,7 +136,11 @@ class Call:
 
     async def _close(self, reason: str) -> None:
         log_event(_log, "call_closed", call=self.id, session=self._session.id, reason=reason)
-        await self._session.close(reason)
+        try:
+            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+                await self._session.close(reason)
+        except Exception as error:  # the connection must be freed whatever the session does
+            log_event(_log, "session_close_failed", level=logging.ERROR, error=error, session=self._session.id)
         if self._connection.connectionState == "connected":
             await asyncio.sleep(_FAREWELL_S)
         for stop in self._stops:

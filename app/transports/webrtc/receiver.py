@@ -77,9 +77,14 @@ def replace_jitter_buffer(receiver: RTCRtpReceiver, on_packet: Callable[[], None
         task.add_done_callback(tasks.discard)
         arm()
 
+    source: int | None = None
+
     async def handle(packet: Any, arrival_time_ms: int) -> None:
+        nonlocal source
         on_packet()
-        released = reorderer.push(packet.sequence_number, (packet, arrival_time_ms), loop.time())
+        released = reorderer.restart() if packet.ssrc != source else []
+        source = packet.ssrc
+        released += reorderer.push(packet.sequence_number, (packet, arrival_time_ms), loop.time())
         arm()
         await release(released)
 

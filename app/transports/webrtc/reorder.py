@@ -13,8 +13,9 @@ Packet = TypeVar("Packet")
 PATIENCE_S = 0.05
 """How long a gap is waited for: two and a half packets."""
 _MAX_HELD = 16
-_RESTART = 1000
-"""A jump of the sequence number by more than this is a new stream, not a loss."""
+_RESTART_AHEAD = 1000
+_RESTART_BEHIND = 100
+"""A jump of the sequence number by more than these is a new stream, not a loss or a late packet (cf. RFC 3550 A.1)."""
 _MODULUS = 1 << 16
 
 
@@ -34,10 +35,8 @@ class Reorderer(Generic[Packet]):
         if self._next is None:
             self._next = sequence
         ahead = _ahead(sequence, self._next)
-        if abs(ahead) > _RESTART:
-            released = self._release_all()
-            self._next = sequence
-            return [*released, *self._accept(sequence, packet, now)]
+        if ahead > _RESTART_AHEAD or ahead < -_RESTART_BEHIND:
+            return [*self.restart(), *self.push(sequence, packet, now)]
         if ahead < 0 or sequence in self._held:  # too late, or a duplicate
             return []
         return self._accept(sequence, packet, now)
@@ -75,10 +74,12 @@ class Reorderer(Generic[Packet]):
         self.lost += _ahead(first, self._next)
         self._next = first
 
-    def _release_all(self) -> list[Packet]:
+    def restart(self) -> list[Packet]:
+        """A new stream begins with the next packet; what was held of the old one."""
         base = self._next or 0
         released = [self._held[key] for key in sorted(self._held, key=lambda sequence: _ahead(sequence, base))]
         self._held.clear()
+        self._next = None
         self.deadline = None
         return released
 

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import threading
+from collections.abc import Iterator
+from random import Random
+
+import numpy as np
+import pytest
+from aiortc import RTCPeerConnection, RTCRtpReceiver
+from aiortc.jitterbuffer import JitterBuffer
+
+from app.audio import OUTPUT_RATE_HZ, Pcm
+from app.config import Settings
+from app.errors import InvalidRequest
+from app.transports.webrtc import WebRtcCalls
+from app.transports.webrtc import receiver as patched
+from tests.kit.browser import loopback_media
+from tests.kit.scripted_session import ScriptedHost, ScriptedSession
+from tests.kit.webrtc_client import WebRtcClient
+
+RATE_HZ = 48_000
+
+
+@pytest.fixture(autouse=True)
+def _loopback() -> Iterator[None]:
+    with loopback_media():
+        yield
+
+
+def tone(seconds: float, hertz: float = 1000.0) -> Pcm:
+    return (8000 * np.sin(2 * np.pi * hertz * np.arange(int(seconds * RATE_HZ)) / RATE_HZ)).astype(np.int16)
+
+
+def frequency(pcm: Pcm, rate_hz: int) -> float:
+    spectrum = np.abs(np.fft.rfft(pcm * np.hanning(len(pcm))))
+    return float(spectrum.argmax()) * rate_hz / len(pcm)
+
+
+class Listener(ScriptedHost):
+    """Keeps what the client's microphone sent, with the time of arrival of each frame."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frames: list[Pcm] = []
+        self.times: list[float] = []
+
+    async def open(self, send, *, transport):  # type: ignore[no-untyped-def]
+        session = await super().open(send, transport=transport)
+        take = session.push_audio
+
+        def push(pcm: Pcm) -> None:
+            self.frames.append(pcm.copy())
+            self.times.append(asyncio.get_running_loop().time())
+            take(pcm)
+
+        session.push_audio = push
+        return session
+
+
+def test_aiortc_internals_are_what_the_replacement_expects() -> None:
+    async def check() -> None:
+        connection = RTCPeerConnection()
+        receiver = connection.addTransceiver("audio").receiver
+        assert isinstance(receiver, RTCRtpReceiver)
+        assert isinstance(getattr(receiver, patched._BUFFER), JitterBuffer)
+        assert asyncio.iscoroutinefunction(getattr(receiver, patched._HANDLER))
+        assert isinstance(receiver.track._queue, asyncio.Queue) if receiver.track else True
+        await connection.close()
+
+    asyncio.run(check())
+
+
+async def test_a_tone_keeps_its_pitch_both_ways() -> None:
+    host = Listener()
+    calls = WebRtcCalls(host, Settings().server)
+    async with WebRtcClient(calls.offer, tone(3.0)) as client:
+        session: ScriptedSession = host.sessions[-1]
+        session.playout.begin(1)
+        session.playout.write(1, tone(2.0, 700.0))
+        await asyncio.sleep(2.0)
+        sent, heard = (
+            np.concatenate(host.frames)[8000:24000],
+            client.sound()[OUTPUT_RATE_HZ // 2 : OUTPUT_RATE_HZ * 3 // 2],
+        )
+        assert frequency(sent, 16_000) == pytest.approx(1000.0, rel=0.01)
+        assert frequency(heard, RATE_HZ) == pytest.approx(700.0, rel=0.01)
+    await calls.close_all()
+
+
+@pytest.mark.parametrize(
+    "lose",
+    [
+        lambda index, random=Random(5): 60 < index < 200 and random.random() < 0.05,
+        lambda index: 100 <= index < 110,
+    ],
+    ids=["5 % random loss", "a burst of 200 ms"],
+)
+async def test_after_loss_the_latency_is_what_it_was(lose) -> None:  # type: ignore[no-untyped-def]
+    pulses = np.zeros(6 * RATE_HZ, np.int16)
+    starts = [1.0, 5.0]
+    for start in starts:
+        pulses[int(start * RATE_HZ) :][: RATE_HZ // 10] = tone(0.1)
+    host = Listener()
+    calls = WebRtcCalls(host, Settings().server)
+    async with WebRtcClient(calls.offer, pulses, lose):
+        await asyncio.sleep(6.0)
+        loud = [index for index, frame in enumerate(host.frames) if np.abs(frame.astype(np.int32)).max() > 2000]
+        first = loud[0]
+        second = next(index for index in loud if index > first + 50)
+        apart_in_samples = (second - first) * 0.02
+        apart_in_time = host.times[second] - host.times[first]
+        assert apart_in_samples == pytest.approx(4.0, abs=0.05), "gaps are filled, so the stream's clock is right"
+        assert apart_in_time == pytest.approx(4.0, abs=0.04), "the latency is back within 40 ms of what it was"
+    await calls.close_all()
+
+
+async def test_messages_that_make_no_sense_are_answered_and_end_nothing() -> None:
+    host = ScriptedHost()
+    calls = WebRtcCalls(host, Settings().server)
+    async with WebRtcClient(calls.offer, tone(0.1)) as client:
+        for message in ("{nonsense", "[1, 2]", b"\x00\x01", "x" * 70_000, '"text"'):
+            client.send(message)
+        client.send('{"type": "parley.ping", "id": 7}')
+        async with asyncio.timeout(5):
+            while not any(event["type"] == "parley.pong" for event in client.events):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        assert sum(event["type"] == "error" for event in client.events) >= 5
+        assert calls.active == 1
+    await calls.close_all()
+
+
+@pytest.mark.parametrize("sdp", ["", "v=0", "v=0\r\nm=audio nonsense\r\n", "v=0\r\n" + "a" * 70_000])
+async def test_an_offer_that_cannot_be_used_is_refused_and_leaves_nothing(sdp: str) -> None:
+    host = ScriptedHost()
+    calls = WebRtcCalls(host, Settings().server)
+    with pytest.raises(InvalidRequest):
+        await calls.offer(sdp, "offer")
+    assert calls.active == 0
+    assert host.active == 0
+
+
+async def test_a_consumer_that_has_stopped_reading_does_not_fill_the_memory() -> None:
+    host = ScriptedHost()
+    calls = WebRtcCalls(host, Settings().server)
+    async with WebRtcClient(calls.offer, tone(3.0)):
+        call = next(iter(calls._calls.values()))
+        reading = next(task for task in call._tasks if task.get_name().startswith("inbound"))
+        reading.cancel()
+        await asyncio.sleep(2.0)
+        track = next(item.receiver.track for item in call._connection.getTransceivers())
+        assert track._queue.qsize() <= patched.QUEUED_FRAMES
+    await calls.close_all()
+
+
+async def test_a_call_whose_client_never_connects_is_dropped() -> None:
+    host = ScriptedHost()
+    settings = Settings.model_validate({"server": {"connect_timeout_s": 0.5}})
+    calls = WebRtcCalls(host, settings.server)
+    connection = RTCPeerConnection()
+    connection.addTransceiver("audio")
+    await connection.setLocalDescription(await connection.createOffer())
+    await calls.offer(connection.localDescription.sdp, "offer")
+    async with asyncio.timeout(8):
+        while calls.active:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    assert host.active == 0
+    await connection.close()
+
+
+@pytest.mark.slow
+async def test_hundred_calls_leave_nothing_behind() -> None:
+    host = ScriptedHost()
+    calls = WebRtcCalls(host, Settings().server)
+
+    async def cycle() -> None:
+        async with WebRtcClient(calls.offer, tone(0.2)) as client:
+            await asyncio.sleep(0.05)
+            await calls.hang_up(client.call_id)
+
+    def held() -> tuple[int, int, int]:
+        gc.collect()
+        return len(asyncio.all_tasks()), threading.active_count(), len(os.listdir("/proc/self/fd"))
+
+    for _ in range(10):
+        await cycle()
+    await asyncio.sleep(0.3)
+    before = held()
+    for _ in range(90):
+        await cycle()
+    await asyncio.sleep(0.5)
+    after = held()
+    assert calls.active == 0
+    assert host.active == 0
+    assert all(later <= earlier + 2 for earlier, later in zip(before, after, strict=True)), (before, after)
