@@ -278,7 +278,8 @@ class Session:
 
     async def _guard_reply(self, generation: int, events: AsyncGenerator[LlmEvent, None]) -> None:
         try:
-            await ReplySpeaker(generation, self._stages.tts, self._playout, self._post).run(events)
+            language = self._stages.phrases.language
+            await ReplySpeaker(generation, language, self._stages.tts, self._playout, self._post).run(events)
         except Exception as error:
             log_event(_log, "reply_broke", level=logging.ERROR, error=error, session=self._id)
             message = "The reply broke; see the server's log."

@@ -31,8 +31,11 @@ _CLAUSES_AHEAD = 8
 class ReplySpeaker:
     """Speaks the text of one generation and posts what happens. ``run`` ends when all sound is queued."""
 
-    def __init__(self, generation: int, tts: Synthesizer, playout: Playout, post: Callable[[Event], None]) -> None:
+    def __init__(
+        self, generation: int, language: str, tts: Synthesizer, playout: Playout, post: Callable[[Event], None]
+    ) -> None:
         self._generation = generation
+        self._language = language
         self._tts = tts
         self._playout = playout
         self._post = post
@@ -46,7 +49,7 @@ class ReplySpeaker:
                 voice.cancel()
 
     async def _read(self, events: AsyncGenerator[LlmEvent, None]) -> bool:
-        splitter = ClauseSplitter()
+        splitter = ClauseSplitter(self._language)
         usage = None
         try:
             async with aclosing(events) as stream:
