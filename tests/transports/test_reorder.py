@@ -30,6 +30,12 @@ def test_a_lost_packet_is_given_up_after_the_patience() -> None:
     assert reorderer.lost == 1
 
 
+def test_a_burst_longer_than_the_patience_is_not_waited_for() -> None:
+    out, reorderer = feed([1, 11])
+    assert out == [1, 11]
+    assert reorderer.lost == 9
+
+
 def test_a_gap_at_the_end_is_given_up_by_the_clock_alone() -> None:
     out, reorderer = feed([1, 3])
     assert out == [1]

@@ -112,7 +112,7 @@ async def test_after_loss_the_latency_is_what_it_was(lose) -> None:  # type: ign
         second = next(index for index in loud if index > first + 50)
         apart_in_samples = (second - first) * 0.02
         apart_in_time = host.times[second] - host.times[first]
-        assert apart_in_samples == pytest.approx(4.0, abs=0.05), "gaps are filled, so the stream's clock is right"
+        assert apart_in_samples == pytest.approx(4.0, abs=0.06), "gaps are filled, so the stream's clock is right"
         assert apart_in_time == pytest.approx(4.0, abs=0.04), "the latency is back within 40 ms of what it was"
     await calls.close_all()
 

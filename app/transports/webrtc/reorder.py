@@ -12,6 +12,8 @@ Packet = TypeVar("Packet")
 
 PATIENCE_S = 0.05
 """How long a gap is waited for: two and a half packets."""
+_LONGEST_GAP = 3
+"""Packets; a longer gap is lost, not late: its first packet is overdue by more than the patience already."""
 _MAX_HELD = 16
 _RESTART_AHEAD = 1000
 _RESTART_BEHIND = 100
@@ -51,7 +53,7 @@ class Reorderer(Generic[Packet]):
     def _accept(self, sequence: int, packet: Packet, now: float) -> list[Packet]:
         self._held[sequence] = packet
         released = self._release_run(now)
-        if len(self._held) >= _MAX_HELD:
+        if self._gap() > _LONGEST_GAP or len(self._held) >= _MAX_HELD:
             self._skip_gap()
             released += self._release_run(now)
         return released
@@ -68,11 +70,16 @@ class Reorderer(Generic[Packet]):
             self.deadline = now + PATIENCE_S
         return released
 
+    def _gap(self) -> int:
+        """How many packets are missing in front of those held."""
+        base = self._next or 0
+        return min((_ahead(sequence, base) for sequence in self._held), default=0)
+
     def _skip_gap(self) -> None:
         assert self._next is not None
-        first = min(self._held, key=lambda sequence: _ahead(sequence, self._next or 0))
-        self.lost += _ahead(first, self._next)
-        self._next = first
+        gap = self._gap()
+        self.lost += gap
+        self._next = (self._next + gap) % _MODULUS
 
     def restart(self) -> list[Packet]:
         """A new stream begins with the next packet; what was held of the old one."""
