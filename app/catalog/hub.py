@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from app.catalog.schema import Entry, HubSource, Kind
@@ -51,10 +52,8 @@ def cached_snapshot(repo: str, revision: str) -> Path | None:
     home = Path(os.environ.get("HF_HOME", "~/.cache/huggingface")).expanduser()
     cache = Path(os.environ.get("HF_HUB_CACHE", home / "hub")).expanduser() / f"models--{repo.replace('/', '--')}"
     commit = revision
-    try:
+    with suppress(OSError):  # the revision may be a commit itself
         commit = (cache / "refs" / revision).read_text("utf-8").strip()
-    except OSError:
-        pass  # the revision may be a commit itself
     folder = cache / "snapshots" / commit
     return folder if commit and folder.is_dir() else None
 

@@ -16,7 +16,7 @@ from app.dialogue.events import (
     ReplyTextEnded,
 )
 from app.dialogue.phrases import Phrase, phrase_text
-from app.dialogue.state import Item, Reply, Timer, conversation, prompt
+from app.dialogue.state import Reply, Timer, conversation, prompt
 from app.dialogue.step import Step
 from app.telemetry.trace import TurnTrace
 
