@@ -20,7 +20,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 system: ## install system packages (Debian, as root or with sudo), or say which
 	@sh scripts/system_packages.sh run
 
-models: $(VENV)/.installed ## fetch the default models (about 330 MB)
+models: $(VENV)/.installed ## fetch the default models (255 MB)
 	@$(BIN)/python -m app models pull
 
 run: $(VENV)/.installed system models ## install, fetch models, serve the page

@@ -45,6 +45,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     name = _command_of(arguments)
     try:
         return _run(name, arguments)
+    except ModuleNotFoundError as error:
+        if (error.name or "app").startswith("app"):
+            raise
+        print(f"parley: the package {error.name} is missing. Run `make venv`, then .venv/bin/python.", file=sys.stderr)
+        return 2
     except ParleyError as error:
         print(f"parley: {error}", file=sys.stderr)
         return 2

@@ -67,7 +67,10 @@ async def _serve(settings: Settings, sock: socket.socket, start_up: StartUp) -> 
             calls,
             access=access,
             metrics=metrics,
-            stages_ready=lambda: {report.stage: True for report in parley.reports},
+            stages_ready=lambda: {
+                report.stage: report.stage != "LLM" or getattr(parley.stages.llm, "ready", True)
+                for report in parley.reports
+            },
         )
         await serve(app, sock, on_ready=lambda: start_up.ready(addresses(sock, access), advice(sock)))
         start_up.end()

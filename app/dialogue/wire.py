@@ -44,7 +44,7 @@ def _typed_text(item: Any) -> str:
     texts = [part.get("text") for part in content if part.get("type") == "input_text"]
     if len(texts) != len(content) or not all(isinstance(text, str) for text in texts):
         raise InvalidRequest("item.content: only parts of type 'input_text' with a string text are accepted.")
-    text = " ".join(texts).strip()
+    text = " ".join(texts).encode("utf-8", "replace").decode().strip()  # JSON can hold lone surrogates; UTF-8 cannot
     if not text:
         raise InvalidRequest("item.content: the text is empty.")
     if len(text) > _MAX_TYPED_CHARS:

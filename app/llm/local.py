@@ -155,6 +155,11 @@ class LocalLanguageModel:
         return await worker.figures(timeout_s=self._settings.stall_timeout_s)
 
     @property
+    def ready(self) -> bool:
+        """Whether a worker is up and warm."""
+        return self._worker is not None
+
+    @property
     def process_id(self) -> int | None:
         """Of the worker that is running now."""
         return self._worker.process_id if self._worker is not None else None
@@ -190,7 +195,10 @@ class LocalLanguageModel:
         """One worker from start to end; returns why it ended."""
         ready = self._ready
         assert ready is not None
-        worker = WorkerProcess(self._take, hang_s=max(10.0, 3 * self._settings.stall_timeout_s))
+        try:
+            worker = WorkerProcess(self._take, hang_s=max(10.0, 3 * self._settings.stall_timeout_s))
+        except OSError as error:  # a full or unwritable temporary folder
+            return self._not_started(ready, f"its socket folder cannot be made: {error}")
         try:
             state = await worker.start(self._arguments(), self._environment())
             self._worker = worker
@@ -204,9 +212,16 @@ class LocalLanguageModel:
                 ready.exception()
             return str(error)
         except (OSError, EOFError) as error:
-            return repr(error)
+            return self._not_started(ready, repr(error))
         finally:
             await worker.stop()
+
+    def _not_started(self, ready: asyncio.Future[Ready], why: str) -> str:
+        """Whoever waits for this start is told that it failed; the next one is tried all the same."""
+        if not ready.done():
+            ready.set_exception(StageUnavailable(f"the language model worker could not start: {why}"))
+            ready.exception()
+        return why
 
     def _arguments(self) -> list[str]:
         settings = self._settings

@@ -43,7 +43,7 @@ class EventChannel:
             self._transmit(self._waiting.popleft())
 
     def send(self, event: WireEvent) -> None:
-        text = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(event, separators=(",", ":"))  # escaped: a lone surrogate cannot be sent as UTF-8
         if self._channel is None:
             self._waiting.append(text)
         else:
