@@ -31,7 +31,10 @@ def _loopback() -> Iterator[None]:
         yield
 
 
-async def test_five_percent_loss_leaves_the_transcript_right(store: Path, settings: Settings) -> None:
+@pytest.mark.parametrize(
+    "burst", [False, True], ids=["5 % random loss", "a burst of 200 ms before the sentence"]
+)
+async def test_loss_leaves_the_transcript_right(burst: bool, store: Path, settings: Settings) -> None:
     recognizer = FasterWhisperRecognizer(
         settings.asr, settings.runtime, model_path("whisper-base", store, kind="asr")
     )
@@ -46,7 +49,7 @@ async def test_five_percent_loss_leaves_the_transcript_right(store: Path, settin
 
     def lose(index: int) -> bool:
         nonlocal dropped
-        lost = random.random() < 0.05
+        lost = 16 <= index < 26 if burst else random.random() < 0.05
         dropped += lost
         return lost
 
