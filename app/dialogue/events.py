@@ -8,21 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from app.audio.vad import SpeechStarted, SpeechStopped
 from app.llm import Usage
-
-
-@dataclass(frozen=True, slots=True)
-class SpeechStarted:
-    """The user began to speak at input sample ``at_sample``."""
-
-    at_sample: int
-
-
-@dataclass(frozen=True, slots=True)
-class SpeechStopped:
-    """The user has been silent since input sample ``at_sample``, for ``vad.silence_ms``."""
-
-    at_sample: int
 
 
 @dataclass(frozen=True, slots=True)

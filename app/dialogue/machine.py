@@ -6,6 +6,7 @@ are orderings of events here. ``turns`` holds what the user's side does, ``repli
 
 from __future__ import annotations
 
+from app.audio.vad import SpeechStarted, SpeechStopped
 from app.dialogue import replies, turns
 from app.dialogue.commands import Command, DropRecognition, EndSession
 from app.dialogue.events import (
@@ -20,8 +21,6 @@ from app.dialogue.events import (
     ReplySoundEnded,
     ReplyText,
     ReplyTextEnded,
-    SpeechStarted,
-    SpeechStopped,
     StopRequested,
     Tick,
     Transcribed,

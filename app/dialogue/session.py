@@ -9,10 +9,10 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from app.audio import vad
 from app.audio.frames import Pcm
 from app.audio.playout import Playout
 from app.audio.utterance import UtteranceRecorder
+from app.audio.vad import SpeechStarted
 from app.config import Settings
 from app.dialogue import commands as do
 from app.dialogue import events as ev
@@ -92,11 +92,9 @@ class Session:
             return
         self._recorder.push(pcm)
         for voice in self._voice.push(pcm):
-            if isinstance(voice, vad.SpeechStarted):
+            if isinstance(voice, SpeechStarted):
                 self._recorder.hold(voice.at_sample)
-                self._post(ev.SpeechStarted(voice.at_sample))
-            else:
-                self._post(ev.SpeechStopped(voice.at_sample))
+            self._post(voice)
 
     def receive(self, event: WireEvent) -> None:
         try:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app.audio.frames import INPUT_RATE_HZ
+from app.audio.vad import SpeechStarted, SpeechStopped
 from app.dialogue import replies
 from app.dialogue.commands import DropRecognition, Duck, Hold, JudgeTurn, Transcribe
 from app.dialogue.events import (
-    SpeechStarted,
-    SpeechStopped,
     Transcribed,
     TranscriptionFailed,
     TurnJudged,

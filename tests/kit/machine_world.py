@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from app.audio.vad import SpeechStarted, SpeechStopped
 from app.dialogue import commands as do
 from app.dialogue import events as ev
 from app.dialogue.machine import reduce
@@ -118,12 +119,12 @@ class World:
 
     def start_speech(self) -> None:
         self.sample += 320
-        self.post(ev.SpeechStarted(self.sample))
+        self.post(SpeechStarted(self.sample))
 
     def stop_speech(self) -> None:
         self.now += 0.2
         self.sample += 3200
-        self.post(ev.SpeechStopped(self.sample - 3200))
+        self.post(SpeechStopped(self.sample - 3200))
 
     def recognise(self, pick: int, text: str | None) -> None:
         """Deliver an outstanding result, not always in order; None is a failure."""
