@@ -55,7 +55,7 @@ class ReplySpeaker:
             async with aclosing(events) as stream:
                 async for event in stream:
                     match event:
-                        case TextDelta(text):
+                        case TextDelta(text=text):
                             self._post(ReplyText(self._generation, text))
                             for clause in splitter.feed(text):
                                 await self._clauses.put(clause)

@@ -251,7 +251,7 @@ class Engine:
             request.sink(Delta(request.submit.id, shown))
         if request.text.stopped:
             self._finish(request, "stop")
-        elif sequence.reply_tokens >= spec.max_tokens:
+        elif sequence.reply_tokens >= sequence.max_tokens:
             self._finish(request, "length")
 
     # --- beginnings ----------------------------------------------------------------------
@@ -288,7 +288,9 @@ class Engine:
         try:
             _check_sampling(submit)
             ledger, stops = self._prompts.build(submit.messages, self.sessions.ledger(submit.session))
-            self.scheduler.check_fits(len(ledger.ids), submit.sampling.max_tokens)
+            room = max(1, self.scheduler.limits.context_tokens - len(ledger.ids))
+            max_tokens = submit.sampling.max_tokens or room
+            self.scheduler.check_fits(len(ledger.ids), max_tokens)
         except ParleyError as error:
             refusal = error
             self._command(lambda: self._fail(request, refusal))
@@ -298,9 +300,9 @@ class Engine:
             broken = StageError(f"the prompt could not be prepared: {error}")
             self._command(lambda: self._fail(request, broken))
             return
-        self._command(lambda: self._admit(request, ledger, stops))
+        self._command(lambda: self._admit(request, ledger, stops, max_tokens))
 
-    def _admit(self, request: _Request, ledger: Ledger, stops: tuple[str, ...]) -> None:
+    def _admit(self, request: _Request, ledger: Ledger, stops: tuple[str, ...], max_tokens: int) -> None:
         if request.key not in self._open:
             return  # cancelled while it was tokenised
         submit = request.submit
@@ -317,6 +319,7 @@ class Engine:
             ids=list(ledger.ids),
             prompt_tokens=len(ledger.ids),
             sampling=submit.sampling,
+            max_tokens=max_tokens,
             seed=seed,
             arrived_s=request.submitted_s,
             salt=salt,
@@ -434,7 +437,7 @@ class Engine:
 
 def _check_sampling(submit: Submit) -> None:
     spec = submit.sampling
-    if spec.max_tokens < 1:
+    if spec.max_tokens is not None and spec.max_tokens < 1:
         raise InvalidRequest(f"max_tokens is {spec.max_tokens}: it must be at least 1")
     if spec.temperature < 0 or not 0 < spec.top_p <= 1 or spec.top_k < 0 or spec.repetition_penalty <= 0:
         raise InvalidRequest("sampling is out of range: temperature >= 0, 0 < top_p <= 1, top_k >= 0, penalty > 0")

@@ -17,31 +17,68 @@ MAX_FRAME_BYTES = 32 * 1024 * 1024
 HEADER = struct.Struct(">I")
 
 
+class ToolCall(msgspec.Struct, frozen=True):
+    """A call that the assistant made; ``arguments`` is JSON text, as OpenAI has it."""
+
+    id: str
+    name: str
+    arguments: str
+
+
 class Message(msgspec.Struct, frozen=True):
-    role: Literal["system", "user", "assistant"]
+    role: Literal["system", "user", "assistant", "tool"]
     content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    """Of an assistant message."""
+    tool_call_id: str = ""
+    """Of a tool message: the call that it answers."""
 
 
 class SamplingSpec(msgspec.Struct, frozen=True):
-    max_tokens: int = 256
+    max_tokens: int | None = 256
+    """None: as many as the context has room for."""
     temperature: float = 0.0
     top_p: float = 1.0
     top_k: int = 0
+    min_p: float = 0.0
     repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: dict[int, float] = {}
+    """Token id to what is added to its logit."""
     seed: int | None = None
     stop: tuple[str, ...] = ()
     ignore_eos: bool = False
     """Go on after an end-of-text token until ``max_tokens``: for measuring."""
+    logprobs: int | None = None
+    """None: no log-probabilities; n >= 0: those of the drawn token and of the n likeliest."""
+    json_schema: str | None = None
+    """JSON text of a schema that the reply must satisfy; "{}" for any JSON object."""
+
+
+Priority: TypeAlias = Literal["low", "normal", "vip"]
 
 
 class Submit(msgspec.Struct, frozen=True, tag="submit"):
     """One reply to produce. ``id`` is the client's and unique on its connection; ``salt`` keeps tenants apart."""
 
     id: int
-    messages: tuple[Message, ...]
+    messages: tuple[Message, ...] = ()
     sampling: SamplingSpec = SamplingSpec()
     session: str | None = None
     salt: str = ""
+    prompt: str | tuple[int, ...] | None = None
+    """Plain text or token ids to continue, in place of ``messages`` and the chat template."""
+    tools: str = ""
+    """JSON text of the list of tools that the model may call, as OpenAI has it; "" for none."""
+    priority: Priority = "normal"
+    spoken: bool = False
+    """The reply is read aloud while it is written: its urgency is what is left of the speech already made."""
+    deadline_s: float | None = None
+    """Ended with code "stage_timeout" if not finished this long after submission."""
+    only_prefill: bool = False
+    """Compute the conversation into the session ahead of its turn: its last message may still grow, nothing is
+    drawn, and Done comes with reason "length" and no completion tokens."""
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
@@ -50,6 +87,13 @@ class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
 
 class EndSession(msgspec.Struct, frozen=True, tag="end_session"):
     session: str
+
+
+class Truncate(msgspec.Struct, frozen=True, tag="truncate"):
+    """Cut the session's last reply to its first ``heard_tokens`` tokens, in the ledger and in the KV cache."""
+
+    session: str
+    heard_tokens: int
 
 
 class Ping(msgspec.Struct, frozen=True, tag="ping"):
@@ -78,15 +122,28 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
     load_s: float
     warm_up_s: float
     memory_mb: float
+    tool_format: str = ""
+    """How the model writes tool calls (app/llm/tool_calls.py); "" if its template knows none."""
 
 
 class LoadFailed(msgspec.Struct, frozen=True, tag="load_failed"):
     message: str
 
 
+class TokenLogprob(msgspec.Struct, frozen=True):
+    token: str
+    logprob: float
+    """Natural logarithm, of the distribution before temperature and filters."""
+    top: tuple[tuple[str, float], ...] = ()
+
+
 class Delta(msgspec.Struct, frozen=True, tag="delta"):
+    """``tokens`` counts the tokens drawn since the last Delta; ``text`` may be "" while only they are news."""
+
     id: int
     text: str
+    tokens: int = 1
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -145,7 +202,7 @@ class Pong(msgspec.Struct, frozen=True, tag="pong"):
     """None while the model is loading."""
 
 
-Command: TypeAlias = Submit | Cancel | EndSession | Ping | Shutdown
+Command: TypeAlias = Submit | Cancel | EndSession | Truncate | Ping | Shutdown
 ReplyEvent: TypeAlias = Delta | Done | Failed
 Event: TypeAlias = Loading | Ready | LoadFailed | Delta | Done | Failed | Pong
 

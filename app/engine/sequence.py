@@ -23,6 +23,7 @@ class Sequence:
     sampling: SamplingSpec
     seed: int
     arrived_s: float
+    max_tokens: int = 256
     salt: bytes = b""
     session: str | None = None
     blocks: list[int] = field(default_factory=list)

@@ -6,8 +6,11 @@ from app.llm.base import (
     GenerateRequest,
     LanguageModel,
     LlmEvent,
+    Priority,
     Sampling,
     TextDelta,
+    TokenLogprob,
+    ToolCall,
     Usage,
 )
 
@@ -17,7 +20,10 @@ __all__ = [
     "GenerateRequest",
     "LanguageModel",
     "LlmEvent",
+    "Priority",
     "Sampling",
     "TextDelta",
+    "TokenLogprob",
+    "ToolCall",
     "Usage",
 ]

@@ -2,33 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from app.telemetry.stage import StageReport
 
-Role: TypeAlias = Literal["system", "user", "assistant"]
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 FinishReason: TypeAlias = Literal["stop", "length", "cancelled"]
+Priority: TypeAlias = Literal["low", "normal", "vip"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call that the assistant made; ``arguments`` is JSON text, as OpenAI has it."""
+
+    id: str
+    name: str
+    arguments: str
 
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
     role: Role
     content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    """Of an assistant message."""
+    tool_call_id: str = ""
+    """Of a tool message: the call that it answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How tokens are drawn. ``temperature`` 0 is greedy; ``top_k`` 0 and ``top_p`` 1 switch those filters off."""
+    """How tokens are drawn. ``temperature`` 0 is greedy; ``top_k`` 0, ``top_p`` 1 and ``min_p`` 0 switch those off."""
 
-    max_tokens: int = 256
+    max_tokens: int | None = 256
+    """None: as many as the context has room for."""
     temperature: float = 0.0
     top_p: float = 1.0
     top_k: int = 0
+    min_p: float = 0.0
     repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
     seed: int | None = None
     stop: tuple[str, ...] = ()
+    ignore_eos: bool = False
+    logprobs: int | None = None
+    """None: no log-probabilities; n >= 0: those of the drawn token and of the n likeliest."""
+    json_schema: str | None = None
+    """JSON text of a schema that the reply must satisfy; "{}" for any JSON object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +64,20 @@ class GenerateRequest:
     (barge-in) needs no call of its own, and a worker that lost the session rebuilds it from here.
     """
 
-    messages: tuple[ChatMessage, ...]
+    messages: tuple[ChatMessage, ...] = ()
     sampling: Sampling = field(default_factory=Sampling)
     session_id: str | None = None
+    tenant: str = ""
+    """Cached prefixes are shared only within a tenant."""
+    prompt: str | tuple[int, ...] | None = None
+    """Plain text or token ids to continue, in place of ``messages`` and the chat template."""
+    tools: str = ""
+    """JSON text of the list of tools that the model may call, as OpenAI has it; "" for none."""
+    priority: Priority = "normal"
+    spoken: bool = False
+    """The reply is read aloud while it is written."""
+    deadline_s: float | None = None
+    """StageTimeout if the reply is not finished by then, seconds from now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +90,20 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    token: str
+    logprob: float
+    """Natural logarithm, of the distribution before temperature and filters."""
+    top: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TextDelta:
+    """``tokens`` were drawn for it; ``text`` may be "" where only ``logprobs`` are news."""
+
     text: str
+    tokens: int = 1
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

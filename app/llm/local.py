@@ -22,7 +22,10 @@ from app.engine.messages import (
     ReplyEvent,
     SamplingSpec,
     Submit,
+    Truncate,
 )
+from app.engine.messages import TokenLogprob as WireLogprob
+from app.engine.messages import ToolCall as WireToolCall
 from app.errors import (
     ContextOverflow,
     InvalidRequest,
@@ -32,7 +35,16 @@ from app.errors import (
     StageTimeout,
     StageUnavailable,
 )
-from app.llm.base import Finished, GenerateRequest, LlmEvent, Sampling, TextDelta, Usage
+from app.llm.base import (
+    ChatMessage,
+    Finished,
+    GenerateRequest,
+    LlmEvent,
+    Sampling,
+    TextDelta,
+    TokenLogprob,
+    Usage,
+)
 from app.llm.process import WorkerProcess
 from app.telemetry.stage import StageReport
 
@@ -57,14 +69,18 @@ class _Reply:
     def __init__(self) -> None:
         self.text: list[str] = []
         self.chars = 0
+        self.tokens = 0
+        self.logprobs: list[WireLogprob] = []
         self.end: Done | ParleyError | None = None
         self.changed = asyncio.Event()
 
     def take(self, event: ReplyEvent) -> None:
         match event:
-            case Delta(_, text):
-                self.text.append(text)
-                self.chars += len(text)
+            case Delta():
+                self.text.append(event.text)
+                self.chars += len(event.text)
+                self.tokens += event.tokens
+                self.logprobs += event.logprobs
             case Done():
                 self.end = event
             case Failed():
@@ -76,11 +92,13 @@ class _Reply:
             self.end = error
         self.changed.set()
 
-    def drain(self) -> str:
-        joined = "".join(self.text)
+    def drain(self) -> TextDelta:
+        logprobs = tuple(TokenLogprob(entry.token, entry.logprob, entry.top) for entry in self.logprobs)
+        delta = TextDelta("".join(self.text), self.tokens, logprobs)
         self.text.clear()
-        self.chars = 0
-        return joined
+        self.logprobs.clear()
+        self.chars = self.tokens = 0
+        return delta
 
 
 class LocalLanguageModel:
@@ -131,9 +149,9 @@ class LocalLanguageModel:
             while True:
                 await self._next_change(reply, wait_s)
                 wait_s = self._settings.stall_timeout_s
-                text = reply.drain()
-                if text:
-                    yield TextDelta(text)
+                delta = reply.drain()
+                if delta.text or delta.logprobs:
+                    yield delta
                     continue
                 if isinstance(reply.end, Done):
                     yield _finished(reply.end)
@@ -148,6 +166,11 @@ class LocalLanguageModel:
     async def end_session(self, session_id: str) -> None:
         if self._worker is not None:
             self._worker.send(EndSession(session_id))
+
+    async def truncate(self, session_id: str, heard_tokens: int) -> None:
+        """Cut the session's last reply to what was heard of it, in the worker's ledger and KV cache."""
+        if self._worker is not None:
+            self._worker.send(Truncate(session_id, heard_tokens))
 
     async def stats(self) -> Figures:
         """How the engine stands now. Raises StageUnavailable while there is no worker."""
@@ -290,13 +313,25 @@ class LocalLanguageModel:
                 ) from None
 
 
-def _submit(number: int, request: GenerateRequest) -> Submit:
+def _submit(number: int, request: GenerateRequest, *, only_prefill: bool = False) -> Submit:
     return Submit(
         id=number,
-        messages=tuple(Message(message.role, message.content) for message in request.messages),
+        messages=tuple(_message(message) for message in request.messages),
         sampling=_spec(request.sampling),
         session=request.session_id,
+        salt=request.tenant,
+        prompt=request.prompt,
+        tools=request.tools,
+        priority=request.priority,
+        spoken=request.spoken,
+        deadline_s=request.deadline_s,
+        only_prefill=only_prefill,
     )
+
+
+def _message(message: ChatMessage) -> Message:
+    calls = tuple(WireToolCall(call.id, call.name, call.arguments) for call in message.tool_calls)
+    return Message(message.role, message.content, calls, message.tool_call_id)
 
 
 def _spec(sampling: Sampling) -> SamplingSpec:
@@ -305,9 +340,16 @@ def _spec(sampling: Sampling) -> SamplingSpec:
         temperature=sampling.temperature,
         top_p=sampling.top_p,
         top_k=sampling.top_k,
+        min_p=sampling.min_p,
         repetition_penalty=sampling.repetition_penalty,
+        presence_penalty=sampling.presence_penalty,
+        frequency_penalty=sampling.frequency_penalty,
+        logit_bias=dict(sampling.logit_bias),
         seed=sampling.seed,
         stop=sampling.stop,
+        ignore_eos=sampling.ignore_eos,
+        logprobs=sampling.logprobs,
+        json_schema=sampling.json_schema,
     )
 
 
