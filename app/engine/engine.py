@@ -22,7 +22,7 @@ from app.engine.ledger import Ledger
 from app.engine.messages import Counts, Delta, Done, Failed, Figures, ReplyEvent, Submit
 from app.engine.prompt import PromptBuilder
 from app.engine.scheduler import Limits, Scheduler, step_size
-from app.engine.sequence import Chunk, RunnerTraits, Sequence
+from app.engine.sequence import Chunk, Draw, RunnerTraits, Sequence
 from app.engine.sessions import SessionStore
 from app.engine.text import ReplyText
 from app.errors import InvalidRequest, Overloaded, ParleyError, StageError
@@ -38,7 +38,9 @@ class StepBackend(Protocol):
 
     traits: RunnerTraits
 
-    def step(self, chunks: SequenceOf[Chunk]) -> list[int]: ...
+    def step(self, chunks: SequenceOf[Chunk]) -> list[Draw]:
+        """Run the chunks; a draw for each chunk that samples, in order."""
+        ...
 
     def forget(self, key: int) -> None: ...
 
@@ -203,11 +205,11 @@ class Engine:
     def _run(self, chunks: list[Chunk]) -> None:
         began = self._clock()
         try:
-            tokens = self._backend.step(chunks)
+            draws = self._backend.step(chunks)
         except Exception as error:
             self._isolate(chunks, error)
             return
-        self._advance(chunks, tokens)
+        self._advance(chunks, draws)
         took_ms = (self._clock() - began) * 1000.0
         self.scheduler.cost.observe(*step_size(chunks), took_ms)
         self._totals.last_step_ms = took_ms
@@ -219,23 +221,23 @@ class Engine:
             request = self._by_sequence[chunk.sequence.key]
             if len(chunks) > 1 and self._backend.traits.can_reuse:
                 try:
-                    tokens = self._backend.step([chunk])
+                    draws = self._backend.step([chunk])
                 except Exception as own_error:
                     self._fail(request, StageError(f"the model failed on this request: {own_error}"))
                 else:
-                    self._advance([chunk], tokens)
+                    self._advance([chunk], draws)
             else:
                 self._fail(request, StageError(f"the model failed on this request: {error}"))
 
-    def _advance(self, chunks: SequenceOf[Chunk], tokens: list[int]) -> None:
+    def _advance(self, chunks: SequenceOf[Chunk], draws: list[Draw]) -> None:
         sampling = [chunk for chunk in chunks if chunk.samples]
         prefilled = sum(chunk.count for chunk in chunks if chunk.count > 1 or not chunk.samples)
         self._totals.steps += 1
         self._totals.prefill_tokens += prefilled
         self._totals.decode_tokens += sum(chunk.count for chunk in chunks) - prefilled
         self.scheduler.complete(chunks)
-        for chunk, token in zip(sampling, tokens, strict=True):
-            self._take_token(self._by_sequence[chunk.sequence.key], chunk.sequence, token)
+        for chunk, draw in zip(sampling, draws, strict=True):
+            self._take_token(self._by_sequence[chunk.sequence.key], chunk.sequence, draw.token)
 
     def _take_token(self, request: _Request, sequence: Sequence, token: int) -> None:
         if not sequence.first_token_s:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from app.engine.attention import KvPool, StepLayout
 from app.engine.sampler import sample
-from app.engine.sequence import Chunk, RunnerTraits
+from app.engine.sequence import Chunk, Draw, RunnerTraits
 
 
 class Runner(Protocol):
@@ -115,8 +115,8 @@ class Backend:
         self._runner = runner
         self.traits = runner.traits
 
-    def step(self, chunks: SequenceOf[Chunk]) -> list[int]:
-        """Run the chunks; the next token of each chunk that samples, in order."""
+    def step(self, chunks: SequenceOf[Chunk]) -> list[Draw]:
+        """Run the chunks; the draw of each chunk that samples, in order."""
         logits = self._runner.run(chunks)
         if logits is None:
             return []

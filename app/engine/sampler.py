@@ -8,21 +8,21 @@ from collections.abc import Sequence as SequenceOf
 import torch
 from torch import Tensor
 
-from app.engine.sequence import Sequence
+from app.engine.sequence import Draw, Sequence
 
 CANDIDATES = 64
 """Tokens looked at for top-p; sorting the vocabulary instead costs fifty times as much."""
 
 
-def sample(logits: Tensor, sequences: SequenceOf[Sequence]) -> list[int]:
-    """``logits`` is ``[n, vocabulary]``, one row for each of the n sequences; returns their next token ids."""
+def sample(logits: Tensor, sequences: SequenceOf[Sequence]) -> list[Draw]:
+    """``logits`` is ``[n, vocabulary]``, one row for each of the n sequences; returns their next tokens."""
     logits = logits.float()
     _penalise_repetition(logits, sequences)
     chosen: list[int] = logits.argmax(dim=-1).tolist()
     for row, sequence in enumerate(sequences):
         if sequence.sampling.temperature > 0.0:
             chosen[row] = _draw(logits[row], sequence)
-    return chosen
+    return [Draw(token) for token in chosen]
 
 
 def uniform(seed: int, position: int) -> float:

@@ -81,6 +81,15 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
+class Draw:
+    """A sequence's next token; with log-probabilities (natural logarithm) where its sampling asks for them."""
+
+    token: int
+    logprob: float | None = None
+    top: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RunnerTraits:
     """What a runner can do. A model that keeps state outside the KV blocks can neither be chunked nor be taken up."""
 

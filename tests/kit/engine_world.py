@@ -18,7 +18,7 @@ from app.engine.engine import Engine
 from app.engine.messages import Delta, Done, Failed, Message, ReplyEvent, SamplingSpec, Submit
 from app.engine.prompt import PromptBuilder, Vocabulary
 from app.engine.scheduler import Limits
-from app.engine.sequence import Chunk, RunnerTraits
+from app.engine.sequence import Chunk, Draw, RunnerTraits
 
 BLOCK_TOKENS = 32
 CHAT_TEMPLATE = (
@@ -54,7 +54,7 @@ class HashModel:
         self.poison: Callable[[Chunk], bool] = lambda chunk: False
         self.largest_step = 0
 
-    def step(self, chunks: Sequence[Chunk]) -> list[int]:
+    def step(self, chunks: Sequence[Chunk]) -> list[Draw]:
         if any(self.poison(chunk) for chunk in chunks):
             raise RuntimeError("poisoned request")
         self.largest_step = max(self.largest_step, sum(chunk.count for chunk in chunks))
@@ -77,7 +77,7 @@ class HashModel:
                     if scripted is not None
                     else self._letters[int.from_bytes(digest, "big") % len(self._letters)]
                 )
-        return drawn
+        return [Draw(token) for token in drawn]
 
     def forget(self, key: int) -> None:
         pass
