@@ -172,11 +172,22 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     retry_after_s: float = 0.0
 
 
+class Spread(msgspec.Struct, frozen=True):
+    """A histogram since the engine's start, of fixed size: ``counts[i]`` values were at most ``bounds[i]`` and above
+    the bound before; the last count, one more than there are bounds, is of those above them all."""
+
+    bounds: tuple[float, ...] = ()
+    counts: tuple[int, ...] = (0,)
+    total: float = 0.0
+    """Sum of the values."""
+
+
 class Figures(msgspec.Struct, frozen=True):
     """How the engine stands. Counters are since its start; ``step_age_s`` is 0 between steps."""
 
     running: int
     waiting: int
+    """Submitted and not running: being tokenised, queued, or preempted."""
     sessions: int
     blocks_total: int
     blocks_free: int
@@ -184,16 +195,41 @@ class Figures(msgspec.Struct, frozen=True):
     blocks_held: int
     steps: int
     prefill_tokens: int
+    """Run through the model as part of a prompt, computing again after a preemption included."""
     decode_tokens: int
     cached_tokens: int
+    """Prompt tokens found computed at a request's first admission."""
     preemptions: int
     evictions: int
+    """Blocks whose cached prefix was given up for room."""
     cancelled: int
     failed: int
     finished: int
     step_age_s: float
     last_step_ms: float
     memory_mb: float
+    prompt_tokens: int = 0
+    """Of the requests admitted so far: what ``cached_tokens`` is a part of."""
+    recomputed_tokens: int = 0
+    """Run again after a preemption; part of ``prefill_tokens``."""
+    draft_tokens: int = 0
+    """Prefilled ahead of a turn (only_prefill)."""
+    session_evictions: int = 0
+    """Idle sessions that lost their blocks for room or by age; their ledgers stay."""
+    refused: int = 0
+    """Of ``failed``: never admitted, because of a full queue, a bad request, or a prompt without room."""
+    timed_out: int = 0
+    """Of ``failed``: ended at their deadline."""
+    resets: int = 0
+    """Times the engine threw its books away after a failed integrity check."""
+    step_ms: Spread = Spread()
+    step_rows: Spread = Spread()
+    """Sequences in a step."""
+    queue_ms: Spread = Spread()
+    """From submission to the first step."""
+    ttft_ms: Spread = Spread()
+    """From submission to the first token."""
+    inter_token_ms: Spread = Spread()
 
 
 class Pong(msgspec.Struct, frozen=True, tag="pong"):
