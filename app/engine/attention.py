@@ -42,6 +42,23 @@ class KvPool:
             pool.view(pool.shape[0], -1, pool.shape[-1]).index_copy_(1, slots, rows[:, :count])
 
 
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far back a layer looks: over a sliding ``window``, to the start of the current ``chunk``, or 0 for all."""
+
+    window: int = 0
+    chunk: int = 0
+
+    def first(self, position: int) -> int:
+        """The earliest position that the row at ``position`` sees."""
+        since_chunk = position // self.chunk * self.chunk if self.chunk else 0
+        return max(since_chunk, position - self.window + 1) if self.window else since_chunk
+
+    def covers(self, length: int) -> bool:
+        """Whether every row of a sequence of ``length`` sees all before it."""
+        return self.first(length - 1) == 0
+
+
 @dataclass(slots=True)
 class Span:
     """One sequence's part of a step: ``rows`` rows from ``row`` on, at positions from ``start`` on."""
@@ -52,7 +69,7 @@ class Span:
     blocks: list[int]
     index: Tensor | None = None
     """The blocks as a tensor if they are not consecutive."""
-    masks: dict[int, Tensor] = field(default_factory=dict)
+    masks: dict[Reach, Tensor] = field(default_factory=dict)
 
     @property
     def length(self) -> int:
@@ -112,23 +129,30 @@ def paged_attention(
     keys, values = step.pool.keys[layer], step.pool.values[layer]
     heads, width = query.shape[1], values.shape[-1]
     out = query.new_zeros(query.shape[2], heads, width)
+    reach = Reach(sliding_window or 0, _chunk(module, layer))
     for span in step.spans:
-        first = max(0, span.start - sliding_window + 1) if sliding_window else 0
+        first = reach.first(span.start)
         k = step.context(keys, span, first)
         v = step.context(values, span, first)
         q = query[0, :, span.row : span.row + span.rows]
         if softcap is not None or s_aux is not None:
-            mask = _mask(span, first, sliding_window, query.device)
+            mask = _mask(span, reach, query.device)
             attended = _explicit(q, k, v, mask, scaling, softcap, s_aux)
         else:
-            attended = _attend(q, k, v, span, first, scaling, sliding_window)
+            attended = _attend(q, k, v, span, scaling, reach)
         out[span.row : span.row + span.rows] = attended.transpose(0, 1)
     return out.unsqueeze(0), None
 
 
-def _attend(
-    q: Tensor, k: Tensor, v: Tensor, span: Span, first: int, scaling: float | None, sliding_window: int | None
-) -> Tensor:
+def _chunk(module: torch.nn.Module, layer: int) -> int:
+    """Llama 4 cuts attention into chunks by its mask alone, so the size must be had from the configuration."""
+    config = module.config
+    kinds = getattr(config, "layer_types", None)
+    chunked = kinds is not None and kinds[layer] == "chunked_attention"
+    return int(config.attention_chunk_size) if chunked else 0  # type: ignore[union-attr, arg-type]
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, span: Span, scaling: float | None, reach: Reach) -> Tensor:
     """``[H, n, D]`` x ``[Hk, L, D]`` to ``[H, n, Dv]``."""
     heads, rows, width = q.shape
     groups = heads // k.shape[0]
@@ -136,8 +160,8 @@ def _attend(
         # The heads of a group become rows: no copy of keys, and one product for the group.
         grouped = q.reshape(k.shape[0], groups, width)
         return F.scaled_dot_product_attention(grouped[None], k[None], v[None], scale=scaling)[0].reshape(heads, 1, -1)
-    whole = span.start == 0 and (not sliding_window or span.length <= sliding_window)
-    mask = None if whole else _mask(span, first, sliding_window, q.device)
+    whole = span.start == 0 and reach.covers(span.length)
+    mask = None if whole else _mask(span, reach, q.device)
     return F.scaled_dot_product_attention(
         q[None], k[None], v[None], attn_mask=mask, is_causal=whole, scale=scaling, enable_gqa=groups > 1
     )[0]
@@ -161,15 +185,16 @@ def _explicit(
     return (weights @ v.float().unsqueeze(1)).reshape(heads, rows, -1).to(q.dtype)
 
 
-def _mask(span: Span, first: int, sliding_window: int | None, device: torch.device) -> Tensor:
-    """``[n, L]``, true where a row may look; kept for the other layers with the same window."""
-    window = sliding_window or 0
-    mask = span.masks.get(window)
+def _mask(span: Span, reach: Reach, device: torch.device) -> Tensor:
+    """``[n, L]``, true where a row may look; kept for the other layers with the same reach."""
+    mask = span.masks.get(reach)
     if mask is None:
         rows = torch.arange(span.start, span.length, device=device)[:, None]
-        columns = torch.arange(first, span.length, device=device)[None, :]
+        columns = torch.arange(reach.first(span.start), span.length, device=device)[None, :]
         mask = columns <= rows
-        if window:
-            mask &= columns > rows - window
-        span.masks[window] = mask
+        if reach.window:
+            mask &= columns > rows - reach.window
+        if reach.chunk:
+            mask &= columns >= rows // reach.chunk * reach.chunk
+        span.masks[reach] = mask
     return mask
