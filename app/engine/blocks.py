@@ -36,8 +36,12 @@ class BlockPool:
         self.total = total
         self.block_tokens = block_tokens
         self.evictions = 0
-        self._blocks = [Block() for _ in range(total)]
-        self._free = set(range(total))
+        self.reset()
+
+    def reset(self) -> None:
+        """Every block free, every prefix forgotten, whoever thought to own one."""
+        self._blocks = [Block() for _ in range(self.total)]
+        self._free = set(range(self.total))
         self._cached: OrderedDict[int, None] = OrderedDict()
         self._index: dict[bytes, int] = {}
 

@@ -61,6 +61,13 @@ class Scheduler:
                 f"{self.pool.total * self.pool.block_tokens} that the KV pool holds: raise llm.kv_cache_mb"
             )
 
+    def reset(self) -> None:
+        """Open every book anew, the sessions' and the pool's too. Whoever was queued is forgotten."""
+        self.waiting.clear()
+        self.running.clear()
+        self.sessions.reset()
+        self.pool.reset()
+
     def add(self, sequence: Sequence) -> None:
         self.waiting.append(sequence)
 

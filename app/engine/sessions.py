@@ -110,6 +110,10 @@ class SessionStore:
             self._release(session)
         self._sessions.clear()
 
+    def reset(self) -> None:
+        """Forget everything without giving blocks back: the pool starts afresh too."""
+        self._sessions.clear()
+
     def _usable(self, session: Session, sequence: Sequence, limit: int) -> int:
         known = session.ledger.ids
         agreed = min(session.computed, limit)

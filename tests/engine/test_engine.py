@@ -231,7 +231,7 @@ def test_decoding_goes_on_while_a_prompt_is_tokenised() -> None:
     chatting = world.ask("chat", max_tokens=30)
     with ThreadPoolExecutor(1) as pool:
         pool.submit(tokenised.wait, 10)
-        world.engine._tokenising = pool
+        world.engine.beginnings.tokenising = pool
         waiting = world.ask("a prompt that takes its time")
         world.run()
         assert chatting.done.counts.completion_tokens == 30
@@ -246,7 +246,7 @@ def test_a_request_cancelled_while_it_is_tokenised_ends_at_once_and_only_once() 
     world = EngineWorld()
     with ThreadPoolExecutor(1) as pool:
         pool.submit(tokenised.wait, 10)
-        world.engine._tokenising = pool
+        world.engine.beginnings.tokenising = pool
         waiting = world.ask("a prompt that takes its time", session="s")
         world.engine.cancel(waiting.key)
         world.step()

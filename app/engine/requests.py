@@ -1,0 +1,117 @@
+"""Who has a reply open, and whose turn it is in each session."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from app.engine.ledger import Ledger
+from app.engine.messages import ReplyEvent, Submit
+from app.engine.sequence import Sequence
+from app.engine.text import ReplyText
+
+Sink: TypeAlias = Callable[[ReplyEvent], None]
+"""Takes a request's events, on the engine's thread; must return at once and never raise."""
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """One submitted reply, from its submission to its terminal event."""
+
+    key: int
+    submit: Submit
+    sink: Sink
+    submitted_s: float
+    sequence: Sequence | None = None
+    """None until it was tokenised."""
+    ledger: Ledger = field(default_factory=Ledger)
+    text: ReplyText | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a submission leads to."""
+
+    request: Request
+    refused: bool = False
+    superseded: tuple[Request, ...] = ()
+    """To be cancelled now."""
+    may_begin: bool = True
+    """False while it waits for an older request of its session to end."""
+
+
+class RequestBook:
+    """Open requests; in each session one that is active, and at most one that follows it. Safe from any thread."""
+
+    def __init__(self, most_open: int) -> None:
+        self._most_open = most_open
+        self._lock = threading.Lock()
+        self._open: dict[int, Request] = {}
+        self._active: dict[str, Request] = {}
+        self._following: dict[str, Request] = {}
+        self._next_key = 0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __contains__(self, request: Request) -> bool:
+        return request.key in self._open
+
+    def get(self, key: int) -> Request | None:
+        return self._open.get(key)
+
+    def everybody(self) -> list[Request]:
+        with self._lock:
+            return list(self._open.values())
+
+    def enter(self, submit: Submit, sink: Sink, now_s: float) -> Entry:
+        """Note a new request. A newer one of a session takes the place of the older, which must end first."""
+        with self._lock:
+            self._next_key += 1
+            request = Request(self._next_key, submit, sink, now_s)
+            full = len(self._open) >= self._most_open
+            self._open[request.key] = request
+            session = submit.session
+            if full or session is None:
+                return Entry(request, refused=full, may_begin=not full)
+            older = self._active.get(session)
+            if older is None:
+                self._active[session] = request
+                return Entry(request)
+            replaced = self._following.get(session)
+            self._following[session] = request
+            superseded = (older,) if replaced is None else (replaced, older)
+            return Entry(request, superseded=superseded, may_begin=False)
+
+    def leave(self, request: Request) -> Request | None:
+        """Strike a request that has ended; returns the one of its session that may begin now."""
+        with self._lock:
+            self._open.pop(request.key, None)
+            session = request.submit.session
+            if session is None:
+                return None
+            if self._following.get(session) is request:
+                del self._following[session]
+                return None
+            if self._active.get(session) is not request:
+                return None
+            follower = self._following.pop(session, None)
+            if follower is None:
+                del self._active[session]
+            else:
+                self._active[session] = follower
+            return follower
+
+    def of_session(self, session: str) -> list[Request]:
+        """The open requests of a session, the newest first, so that ending them in this order starts none."""
+        with self._lock:
+            found = (self._following.get(session), self._active.get(session))
+            return [request for request in found if request is not None]
+
+    def clear(self) -> None:
+        with self._lock:
+            self._open.clear()
+            self._active.clear()
+            self._following.clear()
