@@ -92,6 +92,28 @@ async def build(settings: Settings, on_report: OnReport = lambda report: None) -
         yield Parley(host, host.stages, tuple(reports))
 
 
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """The language model alone, loaded and warm."""
+
+    llm: LanguageModel
+    reports: tuple[StageReport, ...]
+
+
+@asynccontextmanager
+async def build_language_model(
+    settings: Settings, on_report: OnReport = lambda report: None
+) -> AsyncIterator[Thinking]:
+    """Without hearing and speech, for who only uses the API. Raises ModelError or StageError."""
+    llm = _language_model(settings, with_threads(settings.runtime, os.cpu_count() or 1))
+    try:
+        report = await llm.load()
+        on_report(report)
+        yield Thinking(llm, (report,))
+    finally:
+        await llm.close()
+
+
 def with_threads(runtime: RuntimeSettings, cores: int) -> RuntimeSettings:
     """Thread counts where the settings leave them open (0).
 

@@ -23,7 +23,7 @@ from app.errors import ParleyError
 
 _COMMANDS = {
     "microphone": "talk on this machine's microphone and speaker (the default command)",
-    "serve": "serve the page and its calls",
+    "serve": "serve the page, its calls and the OpenAI-compatible API",
     "talk": "hold a conversation from sound files or typed lines",
     "models": "list, fetch and check models",
     "doctor": "check this machine and say how to mend what is wrong",

@@ -1,4 +1,4 @@
-"""``python -m app serve``: the web server with its page."""
+"""``python -m app serve``: the web server with its page and its API."""
 
 from __future__ import annotations
 
@@ -8,25 +8,32 @@ import contextlib
 import signal
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from rich.console import Console
+from starlette.types import ASGIApp
 
 from app.config import Settings
+from app.llm import LanguageModel
+from app.llm.exposition import WorkerMetrics
+from app.llm.local import LocalLanguageModel
 from app.server import Access, MeteredHost, addresses, advice, bind, create_app, serve
 from app.telemetry.log import configure as configure_log
 from app.telemetry.metrics import Metrics
 from app.telemetry.stage import StageReport
 from app.transports.webrtc import WebRtcCalls
-from app.wiring import build
+from app.wiring import OnReport, build, build_language_model
 
-HELP = "serve the page and its calls"
+HELP = "serve the page, its calls and the OpenAI-compatible API"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own flags; they override config.toml and the environment."""
     parser.add_argument("--host", help="address to listen on (server.host); any but loopback wants a token")
     parser.add_argument("--port", type=int, help="port to listen on (server.port)")
+    parser.add_argument(
+        "--api-only", action="store_true", help="load the language model alone and serve /v1, without page and calls"
+    )
 
 
 def overrides(args: argparse.Namespace) -> Mapping[str, str | int]:
@@ -35,13 +42,14 @@ def overrides(args: argparse.Namespace) -> Mapping[str, str | int]:
     return {key: value for key, value in given.items() if value is not None}
 
 
-def run(settings: Settings) -> int:
+def run(settings: Settings, args: argparse.Namespace | None = None) -> int:
     """Load, serve until Ctrl-C, and return the exit status. Raises ConfigError, ModelError, StageError."""
     configure_log(settings.runtime.log_level)
+    api_only = args is not None and args.api_only
     # The port is taken first: that it is in use should not be learnt after a minute of loading.
     with bind(settings.server.host, settings.server.port) as sock:
         try:
-            asyncio.run(_serve(settings, sock, StartUp(Console())))
+            asyncio.run(_serve(settings, sock, StartUp(Console()), api_only=api_only))
         # While the stages are loading; later both signals lead to an orderly shutdown.
         except KeyboardInterrupt:
             return 128 + signal.SIGINT
@@ -50,30 +58,64 @@ def run(settings: Settings) -> int:
     return 0
 
 
-async def _serve(settings: Settings, sock: socket.socket, start_up: StartUp) -> None:
+async def _serve(settings: Settings, sock: socket.socket, start_up: StartUp, *, api_only: bool) -> None:
     access = Access.from_settings(settings.server)
-    metrics = Metrics()
     start_up.begin()
     loading = asyncio.current_task()
     with contextlib.suppress(NotImplementedError):  # Windows has no SIGTERM to wait for
         # Without this the signal would end the process at once and leave the LLM worker behind.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: loading and loading.cancel())
-    async with build(settings, on_report=start_up.stage) as parley:
+    assemble = _api if api_only else _everything
+    async with assemble(settings, access, start_up.stage) as app:
+        await serve(app, sock, on_ready=lambda: start_up.ready(_addresses(sock, access, api_only), advice(sock)))
+        start_up.end()
+
+
+@contextlib.asynccontextmanager
+async def _everything(settings: Settings, access: Access, on_report: OnReport) -> AsyncIterator[ASGIApp]:
+    async with build(settings, on_report=on_report) as parley:
+        metrics = _metrics(parley.stages.llm)
         host = MeteredHost(parley.host, metrics)
-        calls = WebRtcCalls(host, settings.server)
-        app = create_app(
+        yield create_app(
             settings,
             host,
-            calls,
+            WebRtcCalls(host, settings.server),
+            llm=parley.stages.llm,
             access=access,
             metrics=metrics,
-            stages_ready=lambda: {
-                report.stage: report.stage != "LLM" or getattr(parley.stages.llm, "ready", True)
-                for report in parley.reports
-            },
+            stages_ready=lambda: _readiness(parley.stages.llm, parley.reports),
         )
-        await serve(app, sock, on_ready=lambda: start_up.ready(addresses(sock, access), advice(sock)))
-        start_up.end()
+
+
+@contextlib.asynccontextmanager
+async def _api(settings: Settings, access: Access, on_report: OnReport) -> AsyncIterator[ASGIApp]:
+    async with build_language_model(settings, on_report=on_report) as thinking:
+        yield create_app(
+            settings,
+            llm=thinking.llm,
+            access=access,
+            metrics=_metrics(thinking.llm),
+            stages_ready=lambda: _readiness(thinking.llm, thinking.reports),
+        )
+
+
+def _metrics(llm: LanguageModel) -> Metrics:
+    """With the figures of the worker, if the model runs in one."""
+    metrics = Metrics()
+    if isinstance(llm, LocalLanguageModel):
+        metrics.add(WorkerMetrics(llm))
+    return metrics
+
+
+def _readiness(llm: LanguageModel, reports: Sequence[StageReport]) -> dict[str, bool]:
+    """A stage that is loaded stays ready, but for the worker, which may be on its way up again."""
+    return {report.stage: report.stage != "LLM" or getattr(llm, "ready", True) for report in reports}
+
+
+def _addresses(sock: socket.socket, access: Access, api_only: bool) -> tuple[str, ...]:
+    """Without a page there is nothing to open in a browser: what clients want is the base URL."""
+    urls = addresses(sock, access)
+    return tuple(f"{url.partition('#')[0]}v1" for url in urls) if api_only else urls
 
 
 class StartUp:

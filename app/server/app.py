@@ -1,4 +1,4 @@
-"""The ASGI application: page, signalling, health, metrics."""
+"""The ASGI application: page, signalling, OpenAI-compatible API, health, metrics."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 
 from app.config.settings import Settings
 from app.dialogue.ports import SessionHost
+from app.llm import LanguageModel
 from app.server.access import Access
 from app.server.calls import CallService
 from app.server.guard import Guard
+from app.server.openai import OpenAIApi, api_error, from_http
 from app.server.page import WEB_ROOT, Page
 from app.server.replies import error_response
 from app.server.signalling import Signalling
@@ -38,9 +40,10 @@ _HTTP_CODES = {404: "not_found", 405: "method_not_allowed", 408: "timeout", 413:
 
 def create_app(
     settings: Settings,
-    host: SessionHost,
-    calls: CallService,
+    host: SessionHost | None = None,
+    calls: CallService | None = None,
     *,
+    llm: LanguageModel | None = None,
     access: Access | None = None,
     metrics: Metrics | None = None,
     stages_ready: Callable[[], Mapping[str, bool]] = dict,
@@ -48,12 +51,12 @@ def create_app(
 ) -> Starlette:
     """Assemble the server.
 
-    ``calls`` carries the calls, ``host`` is asked how many sessions are open, ``stages_ready`` gives the
-    readiness of each stage by name. When the application shuts down all calls are ended.
+    ``calls`` carries the calls (None: neither page nor signalling), ``host`` is asked how many sessions are
+    open, ``llm`` answers under /v1 (None: no API), ``stages_ready`` gives the readiness of each stage by name.
+    When the application shuts down all calls are ended.
     """
     access = access or Access.from_settings(settings.server)
     metrics = metrics or Metrics()
-    signalling = Signalling(calls, metrics)
     status = Status(settings, host, access, metrics, stages_ready)
 
     @asynccontextmanager
@@ -64,7 +67,8 @@ def create_app(
         finally:
             lag.cancel()
             await asyncio.wait([lag])
-            await _close_calls(calls)
+            if calls is not None:
+                await _close_calls(calls)
 
     middleware = [Middleware(Guard, access=access)]
     if settings.server.allowed_origins:
@@ -75,19 +79,27 @@ def create_app(
                 CORSMiddleware,
                 allow_origins=sorted(access.allowed_origins),
                 allow_methods=["GET", "POST", "DELETE"],
-                allow_headers=["authorization", "content-type"],
+                # OpenAI's own client for browsers sends a dozen headers of its own.
+                allow_headers=["*"],
             ),
         )
-    return Starlette(
-        routes=[
+    routes: list[BaseRoute] = [
+        Route("/healthz", status.healthz),
+        Route("/readyz", status.readyz),
+        Route("/metrics", status.metrics),
+    ]
+    if llm is not None:
+        routes.append(Mount("/v1", routes=OpenAIApi(llm, settings.llm, metrics).routes))
+    if calls is not None:
+        signalling = Signalling(calls, metrics)
+        routes += [
             Route("/offer", signalling.offer, methods=["POST"]),
             Route("/calls/{call_id}", signalling.hang_up, methods=["DELETE"]),
             Route("/config.json", status.config),
-            Route("/healthz", status.healthz),
-            Route("/readyz", status.readyz),
-            Route("/metrics", status.metrics),
             Mount("/", Page(web_root), name="page"),
-        ],
+        ]
+    return Starlette(
+        routes=routes,
         middleware=middleware,
         exception_handlers={HTTPException: _http_error, Exception: _unexpected},
         lifespan=lifespan,
@@ -104,6 +116,8 @@ async def _close_calls(calls: CallService) -> None:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    if _is_api(request):
+        return from_http(error).response(dict(error.headers or {}))
     code = _HTTP_CODES.get(error.status_code, "http_error")
     return error_response(error.status_code, code, str(error.detail), headers=dict(error.headers or {}))
 
@@ -111,4 +125,10 @@ async def _http_error(request: Request, error: Exception) -> Response:
 async def _unexpected(request: Request, error: Exception) -> Response:
     """The traceback is logged; the client learns only that it was not its fault."""
     log_event(_log, "request_failed", level=logging.ERROR, error=error, path=request.url.path)
+    if _is_api(request):
+        return api_error(error).response()
     return error_response(500, "internal_error", "The server failed to handle this request; its log says why.")
+
+
+def _is_api(request: Request) -> bool:
+    return request.url.path.startswith("/v1/")

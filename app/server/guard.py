@@ -7,6 +7,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.server.access import Access
+from app.server.openai import ApiError
 from app.server.replies import error_response
 
 CONTENT_SECURITY_POLICY = (
@@ -26,7 +27,8 @@ _HEADERS = {
 _OPEN_PATHS = frozenset({"/healthz", "/readyz", "/config.json"})
 """Asked before a token is known; they tell nothing worth one without it."""
 _SIGNALLING = ("/offer", "/calls/")
-_GUARDED = (*_SIGNALLING, "/metrics")
+_API = "/v1/"
+_GUARDED = (*_SIGNALLING, _API, "/metrics")
 
 
 class Guard:
@@ -54,25 +56,37 @@ class Guard:
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         host, path = headers.get("host"), scope["path"]
+        refuse = _refuse_api if path.startswith(_API) else _refuse
         if not self._access.accepts_host(host):
-            return error_response(
+            return refuse(
                 421,
                 "wrong_host",
                 "This server answers only to localhost; for another name add its origin to server.allowed_origins.",
             )
         if path in _OPEN_PATHS or not path.startswith(_GUARDED) or scope["method"] == "OPTIONS":
             return None
-        if path.startswith(_SIGNALLING) and not self._access.accepts_origin(headers.get("origin"), host):
-            return error_response(
+        if path.startswith((*_SIGNALLING, _API)) and not self._access.accepts_origin(headers.get("origin"), host):
+            return refuse(
                 403,
                 "wrong_origin",
-                "Pages of this origin may not open calls; add it to server.allowed_origins to let them.",
+                "Pages of this origin may not use this server; add it to server.allowed_origins to let them.",
             )
         if not self._access.accepts_token(headers.get("authorization")):
-            return error_response(
+            return refuse(
                 401,
-                "wrong_token",
+                "invalid_api_key" if path.startswith(_API) else "wrong_token",
                 "This server wants the token that it printed at start (or server.token), as Authorization: Bearer.",
-                headers={"www-authenticate": 'Bearer realm="parley"'},
             )
         return None
+
+
+def _refuse(status: int, code: str, message: str) -> Response:
+    return error_response(status, code, message, headers=_challenge(status))
+
+
+def _refuse_api(status: int, code: str, message: str) -> Response:
+    return ApiError(status, message, code=code).response(_challenge(status))
+
+
+def _challenge(status: int) -> dict[str, str]:
+    return {"www-authenticate": 'Bearer realm="parley"'} if status == 401 else {}

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from app.errors import InvalidRequest, ParleyError
+from app.server.body import read_json_body
 from app.server.calls import CallService
 from app.server.replies import error_response, from_parley_error
 from app.telemetry.log import log_event
@@ -59,25 +58,10 @@ class Signalling:
 
 
 async def _read_body(request: Request) -> bytes:
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
-        raise HTTPException(415, "Send the offer as application/json: {sdp, type}.")
-    too_large = HTTPException(413, f"An offer may have at most {BODY_LIMIT // 1024} KiB.")
-    declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > BODY_LIMIT:
-        raise too_large
-    body = bytearray()
     try:
-        async with asyncio.timeout(_BODY_TIMEOUT_S):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > BODY_LIMIT:
-                    raise too_large
-    except TimeoutError:
-        raise HTTPException(408, f"The offer did not arrive within {_BODY_TIMEOUT_S:.0f} s.") from None
+        return await read_json_body(request, limit=BODY_LIMIT, timeout_s=_BODY_TIMEOUT_S)
     except ClientDisconnect:
         raise InvalidRequest("The client went away before its offer was complete.") from None
-    return bytes(body)
 
 
 def _parse_offer(body: bytes) -> tuple[str, str]:

@@ -21,7 +21,7 @@ class Status:
     def __init__(
         self,
         settings: Settings,
-        host: SessionHost,
+        host: SessionHost | None,
         access: Access,
         metrics: Metrics,
         stages_ready: Callable[[], Mapping[str, bool]],
@@ -44,7 +44,9 @@ class Status:
         return JSONResponse(body, 200 if ready else 503, headers=_NO_STORE)
 
     async def metrics(self, request: Request) -> Response:
-        self._metrics.sessions_active.set(self._host.active)
+        if self._host is not None:
+            self._metrics.sessions_active.set(self._host.active)
+        await self._metrics.refresh()
         return Response(self._metrics.render(), media_type=CONTENT_TYPE, headers=_NO_STORE)
 
     async def config(self, request: Request) -> Response:
