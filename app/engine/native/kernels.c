@@ -1,0 +1,581 @@
+// One forward step of a pre-norm GQA decoder (Llama, SmolLM, Mistral, Qwen2, Qwen3) over paged keys and values.
+//
+// The step is a single call: threads meet at spinning barriers between its stages, so no runtime has to wake
+// them two hundred times. Every product, attention included, runs through one micro-kernel, `tile`, which
+// adds up the inner dimension in the same order whatever the number of rows: a row's result does not depend
+// on its neighbours, nor on how a prompt was cut into chunks.
+//
+// Layouts (bf16 unless said otherwise; "unit" = 32 columns):
+//   weights   [unit][k / 2][32][2]      pairs along k lie together, as dot products of two want them
+//   keys      [kv head][block][d / 2][32 tokens][2]
+//   values    [kv head][block][unit of d][token / 2][32][2]
+// The residual stream, scores and logits are f32.
+
+#define _GNU_SOURCE
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#if defined(__AVX512BF16__)
+#include <immintrin.h>
+#endif
+
+#define UNIT 32
+#define BLOCK 32
+#if defined(__AVX512F__)
+#define MAX_ROWS 12  // 24 accumulators of 32 vector registers
+#else
+#define MAX_ROWS 2
+#endif
+
+typedef float vf __attribute__((vector_size(64), aligned(4), may_alias));
+typedef uint32_t vu __attribute__((vector_size(64), aligned(4), may_alias));
+typedef int32_t vi __attribute__((vector_size(64), aligned(4), may_alias));
+typedef uint16_t vh __attribute__((vector_size(32), aligned(2), may_alias));
+typedef uint16_t bf16;
+
+// ---------------------------------------------------------------- numbers
+
+static inline float to_f32(bf16 x) {
+    union { uint32_t u; float f; } c = {.u = (uint32_t)x << 16};
+    return c.f;
+}
+
+static inline bf16 to_bf16(float x) {
+    union { float f; uint32_t u; } c = {.f = x};
+    if ((c.u & 0x7fffffff) > 0x7f800000) return 0x7fc0;
+    return (bf16)((c.u + 0x7fff + ((c.u >> 16) & 1)) >> 16);
+}
+
+static inline vf splat(float x) { return (vf){0} + x; }
+
+static inline void store_bf16(bf16 *to, vf x) {
+#if defined(__AVX512BF16__)
+    _mm256_storeu_si256((__m256i *)to, (__m256i)_mm512_cvtneps_pbh((__m512)x));
+#else
+    vu u = (vu)x;
+    vu rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+    *(vh *)to = __builtin_convertvector(rounded, vh);
+#endif
+}
+
+// acc + a0 * b0 + a1 * b1 in each lane, of pairs of bf16.
+static inline vf dot2(vf acc, uint32_t a, vu b) {
+#if defined(__AVX512BF16__)
+    return (vf)_mm512_dpbf16_ps((__m512)acc, (__m512bh)_mm512_set1_epi32((int)a), (__m512bh)b);
+#else
+    vu pair = (vu){0} + a;
+    acc += (vf)(pair << 16) * (vf)(b << 16);
+    return acc + (vf)(pair & 0xffff0000u) * (vf)(b & 0xffff0000u);
+#endif
+}
+
+// Cephes' expf: 2^n times a polynomial on [-ln 2 / 2, ln 2 / 2]. Below -87 the result is 0.
+static inline vf exp_v(vf x) {
+    vf low = splat(-87.0f);
+    vi under = x < low;
+    x = (vf)(((vi)x & ~under) | ((vi)low & under));
+    vf t = x * 1.44269504088896341f + 12582912.0f;  // rounds to an integer in the low mantissa bits
+    vi n = (vi)t - 0x4b400000;
+    vf whole = t - 12582912.0f;
+    vf r = x - whole * 0.693359375f;
+    r = r - whole * -2.12194440e-4f;
+    vf p = splat(1.9875691500e-4f);
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + r + 1.0f;
+    return (vf)(((vi)p + (n << 23)) & ~under);
+}
+
+static inline float sum_v(vf x) {
+    float s = 0;
+    for (int i = 0; i < 16; i++) s += x[i];
+    return s;
+}
+
+// ---------------------------------------------------------------- the model, as Python describes it
+
+typedef struct {
+    const bf16 *weight;
+    const float *bias;  // or null
+    int64_t units, inner;
+} Linear;
+
+typedef struct {
+    Linear qkv, out, gate_up, down;
+    const float *norm_in, *norm_mid, *norm_q, *norm_k;  // the last two or null
+    bf16 *keys, *values;
+    int64_t window;  // positions a row may look back on, itself included; 0 for all
+    int64_t rotate;
+} Layer;
+
+typedef struct {
+    int64_t hidden, heads, kv_heads, head_dim, inner, layers, vocabulary, blocks;
+    float eps, scale;
+    const Layer *layer;
+    Linear head;
+    const Linear *embedding;
+    const float *norm_out;
+    const float *cos, *sin;  // [positions][head_dim / 2]
+} Model;
+
+typedef struct {
+    int64_t row, rows, start;
+    const int32_t *blocks;
+} Span;
+
+typedef struct {
+    int64_t rows, spans, wanted;
+    const int32_t *ids, *positions, *span_of;
+    const Span *span;
+    const int32_t *wanted_rows;
+    float *logits;  // [wanted][vocabulary rounded up to UNIT]
+} Step;
+
+// ---------------------------------------------------------------- threads
+
+typedef struct {
+    const Model *model;
+    const Step *step;
+    float *x, *qkv, *scratch;  // residual [rows][hidden]; [rows][qkv]; per thread
+    bf16 *a, *q, *h, *p;       // GEMM input; queries [kv head][rows][group][d]; MLP inner; per thread
+    int64_t scratch_row;       // scores per row in scratch and p
+    atomic_int next[16];       // work handed out, one counter for each stage in turn
+    atomic_int arrived, phase;
+    int threads;
+} Team;
+
+// All threads meet. Spins at first: they arrive within microseconds, unless one has lost its core.
+static void meet(Team *team, int *phase) {
+    int mine = ++*phase;
+    if (atomic_fetch_add(&team->arrived, 1) == team->threads - 1) {
+        // The counter of the stage before last is used by nobody now.
+        atomic_store(&team->next[(mine + 8) % 16], 0);
+        atomic_store(&team->arrived, 0);
+        atomic_store_explicit(&team->phase, mine, memory_order_release);
+        return;
+    }
+    for (int spins = 0; atomic_load_explicit(&team->phase, memory_order_acquire) != mine; spins++) {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+        if (spins > 4000) sched_yield();
+    }
+}
+
+static inline int take(Team *team, int phase) { return atomic_fetch_add(&team->next[phase % 16], 1); }
+
+// ---------------------------------------------------------------- products
+
+// acc[r][0..1] += rows of a (stride in elements) times one unit, over `pairs` pairs.
+static inline __attribute__((always_inline)) void tile(
+    const int rows, const bf16 *a, int64_t stride, const bf16 *unit, int64_t pairs, vf acc[][2]) {
+    vf sum[MAX_ROWS][2];
+    for (int r = 0; r < rows; r++) sum[r][0] = acc[r][0], sum[r][1] = acc[r][1];
+    for (int64_t k = 0; k < pairs; k++) {
+        const vu *b = (const vu *)(unit + k * 2 * UNIT);
+        vu b0 = b[0], b1 = b[1];
+        __builtin_prefetch(unit + k * 2 * UNIT + 1024, 0, 3);
+        __builtin_prefetch(unit + k * 2 * UNIT + 1024 + 32, 0, 3);
+#pragma GCC unroll 12
+        for (int r = 0; r < rows; r++) {
+            uint32_t pair;
+            memcpy(&pair, a + r * stride + 2 * k, 4);
+            sum[r][0] = dot2(sum[r][0], pair, b0);
+            sum[r][1] = dot2(sum[r][1], pair, b1);
+        }
+    }
+    for (int r = 0; r < rows; r++) acc[r][0] = sum[r][0], acc[r][1] = sum[r][1];
+}
+
+#define CASE(n) case n: tile(n, a, stride, unit, pairs, acc); return;
+static void tile_any(int rows, const bf16 *a, int64_t stride, const bf16 *unit, int64_t pairs, vf acc[][2]) {
+    switch (rows) {
+        CASE(1) CASE(2)
+#if MAX_ROWS > 2
+        CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) CASE(12)
+#endif
+    }
+}
+
+// How many of the rows left the next tile takes: equal shares, so that no tile is thin.
+static inline int share(int64_t left) {
+    int64_t tiles = (left + MAX_ROWS - 1) / MAX_ROWS;
+    return (int)((left + tiles - 1) / tiles);
+}
+
+typedef void (*Emit)(void *to, int64_t stride, int64_t unit, int row, vf y0, vf y1);
+
+static void emit_f32(void *to, int64_t stride, int64_t unit, int row, vf y0, vf y1) {
+    vf *out = (vf *)((float *)to + row * stride + unit * UNIT);
+    out[0] = y0, out[1] = y1;
+}
+
+static void emit_add(void *to, int64_t stride, int64_t unit, int row, vf y0, vf y1) {
+    vf *out = (vf *)((float *)to + row * stride + unit * UNIT);
+    out[0] += y0, out[1] += y1;
+}
+
+static void emit_silu(void *to, int64_t stride, int64_t unit, int row, vf gate, vf up) {
+    store_bf16((bf16 *)to + row * stride + unit * 16, gate / (1.0f + exp_v(-gate)) * up);
+}
+
+static inline __attribute__((always_inline)) void product(
+    Team *team, int phase, const Linear *linear, const bf16 *a, int64_t rows, void *to, int64_t stride, const Emit emit) {
+    // Enough pieces that a thread which lost its core for a while does not hold up the others.
+    int64_t piece = linear->units / (team->threads * 8);
+    if (piece < 1) piece = 1;
+    for (;;) {
+        int64_t first = take(team, phase) * piece, last = first + piece;
+        if (first >= linear->units) return;
+        if (last > linear->units) last = linear->units;
+        for (int64_t u = first; u < last; u++) {
+            const bf16 *unit = linear->weight + u * UNIT * linear->inner;
+            for (int64_t r = 0, n; r < rows; r += n) {
+                n = share(rows - r);
+                vf acc[MAX_ROWS][2];
+                for (int i = 0; i < n; i++) {
+                    acc[i][0] = linear->bias ? *(const vf *)(linear->bias + u * UNIT) : splat(0);
+                    acc[i][1] = linear->bias ? *(const vf *)(linear->bias + u * UNIT + 16) : splat(0);
+                }
+                tile_any((int)n, a + r * linear->inner, linear->inner, unit, linear->inner / 2, acc);
+                for (int i = 0; i < n; i++) emit(to, stride, u, (int)(r + i), acc[i][0], acc[i][1]);
+            }
+        }
+    }
+}
+
+// ---------------------------------------------------------------- stages between products
+
+static void norm_row(const float *x, const float *weight, int64_t n, float eps, bf16 *to) {
+    vf squares = splat(0);
+    for (int64_t i = 0; i < n; i += 16) { vf v = *(const vf *)(x + i); squares += v * v; }
+    float factor = 1.0f / sqrtf(sum_v(squares) / (float)n + eps);
+    for (int64_t i = 0; i < n; i += 16) store_bf16(to + i, *(const vf *)(x + i) * factor * *(const vf *)(weight + i));
+}
+
+static void norm_head(float *x, const float *weight, int64_t n, float eps) {
+    float squares = 0;
+    for (int64_t i = 0; i < n; i++) squares += x[i] * x[i];
+    float factor = 1.0f / sqrtf(squares / (float)n + eps);
+    for (int64_t i = 0; i < n; i++) x[i] *= factor * weight[i];
+}
+
+static void rotate_head(float *x, const float *cos, const float *sin, int64_t half) {
+    for (int64_t i = 0; i < half; i++) {
+        float a = x[i], b = x[i + half];
+        x[i] = a * cos[i] - b * sin[i];
+        x[i + half] = b * cos[i] + a * sin[i];
+    }
+}
+
+static void embed_row(const Model *m, int32_t id, float *x) {
+    const Linear *e = m->embedding;
+    const bf16 *unit = e->weight + (id / UNIT) * UNIT * e->inner + (id % UNIT) * 2;
+    for (int64_t k = 0; k < e->inner; k += 2) {
+        x[k] = to_f32(unit[k * UNIT]);
+        x[k + 1] = to_f32(unit[k * UNIT + 1]);
+    }
+}
+
+static inline int64_t units_of(int64_t n) { return (n + UNIT - 1) / UNIT; }
+
+// Normalise and rotate a row's heads; queries go to q, keys and values into their blocks.
+static void place_row(const Team *team, const Layer *layer, int64_t row) {
+    const Model *m = team->model;
+    const Step *s = team->step;
+    const int64_t d = m->head_dim, group = m->heads / m->kv_heads, position = s->positions[row];
+    const Span *span = &s->span[s->span_of[row]];
+    const int64_t block = span->blocks[position / BLOCK], slot = position % BLOCK;
+    const float *cos = m->cos + position * (d / 2), *sin = m->sin + position * (d / 2);
+    float *q = team->qkv + row * ((m->heads + 2 * m->kv_heads) * d), *k = q + m->heads * d, *v = k + m->kv_heads * d;
+    for (int64_t h = 0; h < m->heads; h++) {
+        float *head = q + h * d;
+        if (layer->norm_q) norm_head(head, layer->norm_q, d, m->eps);
+        if (layer->rotate) rotate_head(head, cos, sin, d / 2);
+        bf16 *to = team->q + ((h / group * s->rows + row) * group + h % group) * d;
+        for (int64_t i = 0; i < d; i++) to[i] = to_bf16(head[i]);
+    }
+    const int64_t key_block = d * BLOCK, value_unit = UNIT * BLOCK, value_block = units_of(d) * value_unit;
+    for (int64_t h = 0; h < m->kv_heads; h++) {
+        float *head = k + h * d;
+        if (layer->norm_k) norm_head(head, layer->norm_k, d, m->eps);
+        if (layer->rotate) rotate_head(head, cos, sin, d / 2);
+        bf16 *keys = layer->keys + (h * m->blocks + block) * key_block + slot * 2;
+        for (int64_t i = 0; i < d; i += 2) {
+            keys[i * BLOCK] = to_bf16(head[i]);
+            keys[i * BLOCK + 1] = to_bf16(head[i + 1]);
+        }
+        bf16 *values = layer->values + (h * m->blocks + block) * value_block;
+        for (int64_t i = 0; i < d; i++) {
+            bf16 *to = values + i / UNIT * value_unit + i % UNIT * 2;
+            to[slot / 2 * UNIT * 2 + slot % 2] = to_bf16(v[h * d + i]);
+            // What follows the span's last token takes part in products with weight zero, so it must be finite.
+            if (row == span->row + span->rows - 1)
+                for (int64_t t = slot + 1; t < BLOCK; t++) to[t / 2 * UNIT * 2 + t % 2] = 0;
+        }
+    }
+}
+
+// Up to MAX_ROWS query rows (a token and a head each) of one span and kv head, from flat row `first` on.
+static void attend(const Team *team, const Layer *layer, const Span *span, int64_t kv, int64_t first, int n, int thread) {
+    const Model *m = team->model;
+    const int64_t d = m->head_dim, group = m->heads / m->kv_heads;
+    const int64_t key_block = d * BLOCK, value_unit = UNIT * BLOCK, value_block = units_of(d) * value_unit;
+    const bf16 *keys = layer->keys + kv * m->blocks * key_block, *values = layer->values + kv * m->blocks * value_block;
+    const int64_t earliest = span->start + first / group, latest = span->start + (first + n - 1) / group;
+    int64_t from = layer->window && earliest >= layer->window ? (earliest - layer->window + 1) / BLOCK : 0;
+    const int64_t to = latest / BLOCK + 1;
+    const bf16 *q = team->q + ((kv * team->step->rows + span->row) * group + first) * d;
+    const int64_t stride = team->scratch_row;
+    float *scores = team->scratch + thread * MAX_ROWS * stride;
+    bf16 *p = team->p + thread * MAX_ROWS * stride;
+    for (int64_t b = from; b < to; b++) {
+        vf acc[MAX_ROWS][2] = {0};
+        tile_any(n, q, d, keys + span->blocks[b] * key_block, d / 2, acc);
+        for (int r = 0; r < n; r++) {
+            vf *out = (vf *)(scores + r * stride + (b - from) * BLOCK);
+            out[0] = acc[r][0] * m->scale, out[1] = acc[r][1] * m->scale;
+        }
+    }
+    float inverse[MAX_ROWS];
+    const int64_t width = (to - from) * BLOCK;
+    for (int r = 0; r < n; r++) {
+        const int64_t position = span->start + (first + r) / group - from * BLOCK;
+        const int64_t begin = layer->window && position >= layer->window ? position - layer->window + 1 : 0;
+        float *row = scores + r * stride;
+        for (int64_t i = 0; i < begin; i++) row[i] = -INFINITY;
+        for (int64_t i = position + 1; i < width; i++) row[i] = -INFINITY;
+        vf most = *(vf *)row;
+        for (int64_t i = 16; i < width; i += 16) {
+            vf v = *(vf *)(row + i);
+            vi more = v > most;
+            most = (vf)(((vi)v & more) | ((vi)most & ~more));
+        }
+        float top = most[0];
+        for (int i = 1; i < 16; i++) top = most[i] > top ? most[i] : top;
+        vf total = splat(0);
+        for (int64_t i = 0; i < width; i += 16) {
+            vf e = exp_v(*(vf *)(row + i) - top);
+            total += e;
+            store_bf16(p + r * stride + i, e);
+        }
+        inverse[r] = 1.0f / sum_v(total);
+    }
+    for (int64_t u = 0; u < units_of(d); u++) {
+        vf acc[MAX_ROWS][2] = {0};
+        for (int64_t b = from; b < to; b++)
+            tile_any(n, p + (b - from) * BLOCK, stride,
+                     values + span->blocks[b] * value_block + u * value_unit, BLOCK / 2, acc);
+        for (int r = 0; r < n; r++) {
+            const int64_t flat = first + r, row = span->row + flat / group, head = kv * group + flat % group;
+            bf16 *out = team->a + (row * m->heads + head) * d + u * UNIT;
+            store_bf16(out, acc[r][0] * inverse[r]);
+            if (u * UNIT + 16 < d) store_bf16(out + 16, acc[r][1] * inverse[r]);
+        }
+    }
+}
+
+static void attend_all(Team *team, const Layer *layer, int phase, int thread) {
+    const Model *m = team->model;
+    const Step *s = team->step;
+    const int64_t group = m->heads / m->kv_heads;
+    int64_t item = take(team, phase), seen = 0;
+    for (int64_t i = 0; i < s->spans; i++) {
+        const int64_t flat = s->span[i].rows * group, tiles = (flat + MAX_ROWS - 1) / MAX_ROWS;
+        while (item < seen + tiles * m->kv_heads) {
+            int64_t kv = (item - seen) / tiles, first = (item - seen) % tiles * MAX_ROWS;
+            int n = (int)(flat - first < MAX_ROWS ? flat - first : MAX_ROWS);
+            attend(team, layer, &s->span[i], kv, first, n, thread);
+            item = take(team, phase);
+        }
+        seen += tiles * m->kv_heads;
+    }
+}
+
+// ---------------------------------------------------------------- a step
+
+#define ROWS_IN_TURN(r) for (int64_t r = thread; r < rows; r += team->threads)
+
+// In the last layer only the rows whose logits are wanted go on after attention; they come in ascending order.
+static void keep_wanted(Team *team) {
+    const Model *m = team->model;
+    const Step *s = team->step;
+    const int64_t wide = m->heads * m->head_dim;
+    for (int64_t i = 0; i < s->wanted; i++) {
+        const int64_t from = s->wanted_rows[i];
+        if (from == i) continue;
+        memcpy(team->x + i * m->hidden, team->x + from * m->hidden, m->hidden * sizeof(float));
+        memcpy(team->a + i * wide, team->a + from * wide, wide * sizeof(bf16));
+    }
+}
+
+static void work(Team *team, int thread) {
+    const Model *m = team->model;
+    const Step *s = team->step;
+    const int64_t hidden = m->hidden, qkv = (m->heads + 2 * m->kv_heads) * m->head_dim;
+    int64_t rows = s->rows;
+    int phase = 0;
+    ROWS_IN_TURN(r) embed_row(m, s->ids[r], team->x + r * hidden);
+    for (int64_t l = 0; l < m->layers; l++) {
+        const Layer *layer = &m->layer[l];
+        ROWS_IN_TURN(r) norm_row(team->x + r * hidden, layer->norm_in, hidden, m->eps, team->a + r * hidden);
+        meet(team, &phase);
+        product(team, phase, &layer->qkv, team->a, rows, team->qkv, qkv, emit_f32);
+        meet(team, &phase);
+        ROWS_IN_TURN(r) place_row(team, layer, r);
+        meet(team, &phase);
+        if (l == m->layers - 1 && s->wanted == 0) return;
+        attend_all(team, layer, phase, thread);
+        meet(team, &phase);
+        if (l == m->layers - 1 && s->wanted < rows) {
+            if (thread == 0) keep_wanted(team);
+            rows = s->wanted;
+            meet(team, &phase);
+        }
+        product(team, phase, &layer->out, team->a, rows, team->x, hidden, emit_add);
+        meet(team, &phase);
+        ROWS_IN_TURN(r) norm_row(team->x + r * hidden, layer->norm_mid, hidden, m->eps, team->a + r * hidden);
+        meet(team, &phase);
+        product(team, phase, &layer->gate_up, team->a, rows, team->h, m->inner, emit_silu);
+        meet(team, &phase);
+        product(team, phase, &layer->down, team->h, rows, team->x, hidden, emit_add);
+        meet(team, &phase);
+    }
+    ROWS_IN_TURN(r) norm_row(team->x + r * hidden, m->norm_out, hidden, m->eps, team->a + r * hidden);
+    meet(team, &phase);
+    product(team, phase, &m->head, team->a, rows, s->logits, m->head.units * UNIT, emit_f32);
+}
+
+// ---------------------------------------------------------------- the crew: threads that live between steps
+
+typedef struct {
+    pthread_mutex_t lock;
+    pthread_cond_t wake, idle;
+    Team *team;
+    int round, busy, stop, count;
+    pthread_t thread[64];
+} Crew;
+
+typedef struct { Crew *crew; int number; } Seat;
+
+static void *serve(void *argument) {
+    Seat seat = *(Seat *)argument;
+    free(argument);
+    Crew *crew = seat.crew;
+    int round = 0;
+    for (;;) {
+        pthread_mutex_lock(&crew->lock);
+        while (crew->round == round && !crew->stop) pthread_cond_wait(&crew->wake, &crew->lock);
+        round = crew->round;
+        int stop = crew->stop;
+        Team *team = crew->team;
+        pthread_mutex_unlock(&crew->lock);
+        if (stop) return NULL;
+        work(team, seat.number);
+        pthread_mutex_lock(&crew->lock);
+        if (--crew->busy == 0) pthread_cond_signal(&crew->idle);
+        pthread_mutex_unlock(&crew->lock);
+    }
+}
+
+Crew *parley_crew(int threads) {
+    Crew *crew = calloc(1, sizeof(Crew));
+    if (!crew) return NULL;
+    pthread_mutex_init(&crew->lock, NULL);
+    pthread_cond_init(&crew->wake, NULL);
+    pthread_cond_init(&crew->idle, NULL);
+    for (int i = 1; i < threads && i < 64; i++) {
+        Seat *seat = malloc(sizeof(Seat));
+        if (!seat) break;
+        *seat = (Seat){crew, i};
+        if (pthread_create(&crew->thread[crew->count], NULL, serve, seat)) { free(seat); break; }
+        crew->count++;
+    }
+    return crew;
+}
+
+void parley_dismiss(Crew *crew) {
+    pthread_mutex_lock(&crew->lock);
+    crew->stop = 1;
+    pthread_cond_broadcast(&crew->wake);
+    pthread_mutex_unlock(&crew->lock);
+    for (int i = 0; i < crew->count; i++) pthread_join(crew->thread[i], NULL);
+    free(crew);
+}
+
+static void *room(size_t bytes) {
+    void *p = NULL;
+    return posix_memalign(&p, 64, (bytes + 63) / 64 * 64) ? NULL : p;
+}
+
+// Returns 0, or 1 if there was no memory for the step's own buffers.
+int parley_step(Crew *crew, const Model *m, const Step *s) {
+    const int threads = crew->count + 1;
+    const int64_t rows = s->rows, d = m->head_dim;
+    int64_t longest = 0;
+    for (int64_t i = 0; i < s->spans; i++)
+        if (s->span[i].start + s->span[i].rows > longest) longest = s->span[i].start + s->span[i].rows;
+    const int64_t wide = m->heads * d > m->hidden ? m->heads * d : m->hidden;
+    Team team = {.model = m, .step = s, .threads = threads, .scratch_row = (longest + BLOCK - 1) / BLOCK * BLOCK};
+    team.x = room(rows * m->hidden * sizeof(float));
+    team.qkv = room(rows * (m->heads + 2 * m->kv_heads) * d * sizeof(float));
+    team.scratch = room(threads * MAX_ROWS * team.scratch_row * sizeof(float));
+    team.a = room((rows * wide + UNIT) * sizeof(bf16));
+    team.q = room(rows * m->heads * d * sizeof(bf16));
+    team.h = room(rows * m->inner * sizeof(bf16));
+    team.p = room(threads * MAX_ROWS * team.scratch_row * sizeof(bf16));
+    int failed = !team.x || !team.qkv || !team.scratch || !team.a || !team.q || !team.h || !team.p;
+    if (!failed) {
+        pthread_mutex_lock(&crew->lock);
+        crew->team = &team;
+        crew->busy = crew->count;
+        crew->round++;
+        pthread_cond_broadcast(&crew->wake);
+        pthread_mutex_unlock(&crew->lock);
+        work(&team, 0);
+        pthread_mutex_lock(&crew->lock);
+        while (crew->busy) pthread_cond_wait(&crew->idle, &crew->lock);
+        pthread_mutex_unlock(&crew->lock);
+    }
+    free(team.x), free(team.qkv), free(team.scratch), free(team.a), free(team.q), free(team.h), free(team.p);
+    return failed;
+}
+
+// ---------------------------------------------------------------- packing
+
+// [columns][inner] rows of bf16 to units. `pair` interleaves halves of the columns, 16 by 16 (gate and up).
+void parley_pack(const bf16 *from, int64_t columns, int64_t inner, int pair, bf16 *to) {
+    for (int64_t u = 0; u < units_of(columns); u++)
+        for (int64_t lane = 0; lane < UNIT; lane++) {
+            int64_t column = u * UNIT + lane;
+            if (pair) column = u * 16 + lane % 16 + (lane / 16) * (columns / 2);
+            for (int64_t k = 0; k < inner; k++)
+                to[u * UNIT * inner + (k / 2) * 2 * UNIT + lane * 2 + k % 2] =
+                    column < columns ? from[column * inner + k] : 0;
+        }
+}
+
+// Large pages save a table walk every 4 KiB of weights; without them it only takes longer.
+void parley_large_pages(void *memory, int64_t bytes) {
+#if defined(MADV_HUGEPAGE)
+    const uintptr_t page = 2 << 20, from = ((uintptr_t)memory + page - 1) / page * page;
+    const uintptr_t to = ((uintptr_t)memory + (uintptr_t)bytes) / page * page;
+    if (to > from) madvise((void *)from, to - from, MADV_HUGEPAGE);
+#else
+    (void)memory, (void)bytes;
+#endif
+}
+
+// What Python must have described with the same size; a difference means that the two files do not belong together.
+void parley_sizes(int64_t *sizes) {
+    sizes[0] = sizeof(Linear), sizes[1] = sizeof(Layer), sizes[2] = sizeof(Model);
+    sizes[3] = sizeof(Span), sizes[4] = sizeof(Step);
+}
