@@ -1,57 +1,35 @@
-"""From a conversation to token ids: chat templates, and tokenising only what a session does not know yet."""
+"""From a conversation to token ids: chat templates, plain prompts, and tokenising only what a session does not know yet."""
 
 from __future__ import annotations
 
 import json
 import re
-import secrets
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from tokenizers import Tokenizer
 
-from app.engine.ledger import CONTENT_MARK, TEMPLATE_MARK, Ledger, piece_ends
+from app.engine.ledger import Ledger, piece_ends
 from app.engine.messages import Message
+from app.engine.rendering import Piece, Render, Rendering, Template, clean
 from app.errors import ContextOverflow, InvalidRequest
 
-Render = Callable[[list[dict[str, str]]], str]
-"""A chat template: messages with role and content to text, ending where the assistant speaks. May raise."""
-
-_NONCHARACTERS = re.compile("[\ufdd0-\ufdef]")
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Either a stretch of the template, where control tokens are meant, or a content, where they are plain text."""
-
-    text: str
-    is_template: bool
-
-    @property
-    def marked(self) -> str:
-        return (TEMPLATE_MARK if self.is_template else CONTENT_MARK) + self.text
-
-
-@dataclass(frozen=True, slots=True)
-class Rendering:
-    pieces: tuple[Piece, ...]
-    stops: tuple[str, ...] = ()
-    """Stop strings that the template itself calls for."""
-    text: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "text", "".join(piece.marked for piece in self.pieces))
+IDS_MARK = "\ufdd2"
+"""Begins the record of a prompt that came as token ids; a noncharacter, as the ledger's other marks."""
 
 
 class Vocabulary:
     """The tokeniser, once with control tokens and once without. Safe to use from several threads."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._template = Tokenizer.from_str(tokenizer.to_str())
+    def __init__(self, tokenizer: Tokenizer, *, shown: frozenset[str] = frozenset()) -> None:
+        """``shown`` are control tokens that stay in decoded text, such as those around tool calls."""
+        self._template = _showing(tokenizer, shown)
         self._template.no_padding()
         self._template.no_truncation()
         self._template.encode_special_tokens = False
         self._content = _without_control_tokens(self._template)
+        self.size = self._template.get_vocab_size(with_added_tokens=True)
+        controls = sorted(_control_tokens(self._template), key=len, reverse=True)
+        self._controls = re.compile("|".join(re.escape(token) for token in controls) or r"(?!)")
 
     def encode(self, piece_text: str, *, is_template: bool, limit: int | None = None) -> tuple[list[int], list[int]]:
         """Ids, and for each the end of the characters it touches. Raises ContextOverflow for more than ``limit``.
@@ -68,6 +46,10 @@ class Vocabulary:
             )
         return encoding.ids, piece_ends(encoding.offsets, len(piece_text))
 
+    def has_controls(self, text: str) -> bool:
+        """Whether control tokens would be found in ``text`` if it were part of a template."""
+        return self._controls.search(text) is not None
+
     def decode(self, ids: Sequence[int]) -> str:
         text: str = self._template.decode(list(ids), skip_special_tokens=True)
         return text
@@ -77,39 +59,67 @@ class PromptBuilder:
     """Renders conversations with one model's template. Safe to use from several threads."""
 
     def __init__(
-        self, vocabulary: Vocabulary, render: Render | None, *, bos: str = "", context_tokens: int | None = None
+        self,
+        vocabulary: Vocabulary,
+        render: Render | None,
+        *,
+        bos: str = "",
+        context_tokens: int | None = None,
+        tool_format: str = "",
     ) -> None:
-        """``render`` None means that the model has no template; ``bos`` then opens the text."""
-        self.vocabulary = vocabulary
-        self._context_tokens = context_tokens
-        self._render = render
-        self._bos = bos
+        """``render`` None means that the model has no template; ``bos`` opens plain text.
 
-    def build(self, messages: Sequence[Message], ledger: Ledger) -> tuple[Ledger, tuple[str, ...]]:
-        """The prompt as a ledger that keeps every id that still holds, and the template's stop strings."""
-        rendering = self.render(messages)
+        ``tool_format`` is that of the template (see tools.py); "" if it takes no tools.
+        """
+        self.vocabulary = vocabulary
+        self.tool_format = tool_format
+        self._context_tokens = context_tokens
+        self._bos = bos
+        self._template = Template(render, bos, tool_format, vocabulary.has_controls)
+
+    def build(
+        self,
+        messages: Sequence[Message],
+        ledger: Ledger,
+        *,
+        tools: str = "",
+        prompt: str | tuple[int, ...] | None = None,
+    ) -> tuple[Ledger, tuple[str, ...]]:
+        """The prompt as a ledger that keeps every id that still holds, and the template's stop strings.
+
+        A ``prompt`` takes the place of ``messages``. Raises InvalidRequest and ContextOverflow.
+        """
+        if isinstance(prompt, tuple):
+            return self._from_ids(prompt), ()
+        rendering = self.render(messages, tools) if prompt is None else self._plain(prompt)
         return self.tokenise(rendering, ledger), rendering.stops
 
-    def render(self, messages: Sequence[Message]) -> Rendering:
+    def render(self, messages: Sequence[Message], tools: str = "") -> Rendering:
         """Raises InvalidRequest for an empty conversation or one that the template refuses."""
-        if not messages:
-            raise InvalidRequest("messages is empty: a reply needs at least one message")
-        merged = _merge(messages)
-        if self._render is None:
-            return _plain_rendering(merged, self._bos)
-        refusal: Exception | None = None
-        for variant in _variants(merged):
-            try:
-                pieces, complete = _render_pieces(self._render, variant)
-            except Exception as error:
-                # Templates refuse what they do not know by raising whatever Jinja gives them.
-                refusal = error
-                continue
-            if complete:
-                return Rendering(pieces)
-        if refusal is not None:
-            raise InvalidRequest(f"the model's chat template refuses this conversation: {refusal}") from refusal
-        return Rendering(pieces)
+        return self._template.apply(messages, tools)
+
+    def _plain(self, prompt: str) -> Rendering:
+        """Text to continue. Control tokens in it are meant: whoever sends it may have applied a template of theirs."""
+        text = clean(prompt)
+        if not text.startswith(self._bos):
+            text = self._bos + text
+        if not text:
+            raise InvalidRequest("prompt is empty: there is nothing to continue")
+        return Rendering((Piece(text, is_template=True),))
+
+    def _from_ids(self, ids: tuple[int, ...]) -> Ledger:
+        if not ids:
+            raise InvalidRequest("prompt is empty: there is nothing to continue")
+        unknown = next((token for token in ids if not 0 <= token < self.vocabulary.size), None)
+        if unknown is not None:
+            raise InvalidRequest(f"prompt: {unknown} is no token id, they go from 0 to {self.vocabulary.size - 1}")
+        words = [f"{token}," for token in ids]
+        ends: list[int] = []
+        end = len(IDS_MARK)
+        for word in words:
+            end += len(word)
+            ends.append(end)
+        return Ledger(IDS_MARK + "".join(words), ids, tuple(ends))
 
     def tokenise(self, rendering: Rendering, ledger: Ledger) -> Ledger:
         """Raises ContextOverflow as soon as the prompt is longer than the context."""
@@ -130,6 +140,19 @@ class PromptBuilder:
         return Ledger(rendering.text, tuple(ids), tuple(ends))
 
 
+def _showing(tokenizer: Tokenizer, shown: frozenset[str]) -> Tokenizer:
+    """A copy that treats these tokens as text when it decodes."""
+    description = json.loads(tokenizer.to_str())
+    for token in description["added_tokens"]:
+        token["special"] = token["special"] and token["content"] not in shown
+    return Tokenizer.from_str(json.dumps(description))
+
+
+def _control_tokens(tokenizer: Tokenizer) -> set[str]:
+    added = tokenizer.get_added_tokens_decoder().values()
+    return {token.content for token in added if token.special or _looks_like_markup(token.content)}
+
+
 def _without_control_tokens(tokenizer: Tokenizer) -> Tokenizer:
     """A copy for which "<|im_end|>" is eleven characters and nothing else.
 
@@ -137,9 +160,8 @@ def _without_control_tokens(tokenizer: Tokenizer) -> Tokenizer:
     ("<think>", "[INST]") but lack the flag are taken out of the copy.
     """
     description = json.loads(tokenizer.to_str())
-    description["added_tokens"] = [
-        token for token in description["added_tokens"] if not (token["special"] or _looks_like_markup(token["content"]))
-    ]
+    controls = _control_tokens(tokenizer)
+    description["added_tokens"] = [token for token in description["added_tokens"] if token["content"] not in controls]
     try:
         copy = Tokenizer.from_str(json.dumps(description))
     except Exception:
@@ -151,66 +173,3 @@ def _without_control_tokens(tokenizer: Tokenizer) -> Tokenizer:
 
 def _looks_like_markup(content: str) -> bool:
     return len(content) > 1 and content[0] in "<[" and content[-1] in ">]"
-
-
-def _merge(messages: Sequence[Message]) -> list[Message]:
-    """One message where the same side speaks twice in a row: many templates refuse anything else."""
-    merged: list[Message] = []
-    for message in messages:
-        clean = _NONCHARACTERS.sub("\ufffd", message.content)
-        if merged and merged[-1].role == message.role:
-            merged[-1] = Message(message.role, f"{merged[-1].content}\n{clean}")
-        else:
-            merged.append(Message(message.role, clean))
-    return merged
-
-
-def _variants(messages: list[Message]) -> list[list[Message]]:
-    """The conversation as it is, then as templates without a system role, or that want the user first, take it."""
-    variants = [messages]
-    folded = messages
-    if messages[0].role == "system":
-        rest = messages[1:]
-        if rest and rest[0].role == "user":
-            folded = [Message("user", f"{messages[0].content}\n\n{rest[0].content}"), *rest[1:]]
-        else:
-            folded = [Message("user", messages[0].content), *rest]
-        variants.append(folded)
-    elif messages[0].role == "assistant":
-        variants.append([Message("user", "Hello."), *messages])
-    return variants
-
-
-def _render_pieces(render: Render, messages: Sequence[Message]) -> tuple[tuple[Piece, ...], bool]:
-    """Pieces, and whether every content found its place.
-
-    The template sees unguessable words instead of the contents, so nothing that a user types can
-    act on the template, and what is template stays distinguishable from what is content.
-    """
-    nonce = secrets.token_hex(8)
-    contents = {f"x{nonce}n{index}x": message.content for index, message in enumerate(messages)}
-    rendered = render(
-        [{"role": message.role, "content": word} for word, message in zip(contents, messages, strict=True)]
-    )
-    pieces: list[Piece] = []
-    found: set[str] = set()
-    for part in re.split(f"(x{nonce}n\\d+x)", rendered):
-        if part in contents:
-            found.add(part)
-            pieces.append(Piece(contents[part], is_template=False))
-        elif part:
-            pieces.append(Piece(part, is_template=True))
-    return tuple(pieces), len(found) == len(contents)
-
-
-def _plain_rendering(messages: Sequence[Message], bos: str) -> Rendering:
-    """For models that were never taught a chat format."""
-    names = {"system": "System", "user": "User", "assistant": "Assistant"}
-    pieces: list[Piece] = []
-    opening = bos
-    for message in messages:
-        pieces.append(Piece(f"{opening}{names[message.role]}: ", is_template=True))
-        pieces.append(Piece(message.content, is_template=False))
-        opening = "\n"
-    pieces.append(Piece(f"{opening}Assistant:", is_template=True))
-    return Rendering(tuple(pieces), stops=("\nUser:", "\nSystem:"))
