@@ -77,7 +77,7 @@ class GenerateRequest:
     spoken: bool = False
     """The reply is read aloud while it is written."""
     deadline_s: float | None = None
-    """StageTimeout if the reply is not finished by then, seconds from now."""
+    """StageTimeout if the reply is not finished by then, seconds from now. Until then its pauses may be of any length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,8 @@ class Finished:
     decode_ms: float = 0.0
 
 
-LlmEvent: TypeAlias = TextDelta | Finished
+LlmEvent: TypeAlias = TextDelta | ToolCall | Finished
+"""A ToolCall comes whole, and only where the request has ``tools``."""
 
 
 class LanguageModel(Protocol):
@@ -128,10 +129,27 @@ class LanguageModel(Protocol):
         ...
 
     def generate(self, request: GenerateRequest) -> AsyncGenerator[LlmEvent, None]:
-        """Stream TextDelta events, then one Finished. ``aclose()`` or cancelling cancels the work for real.
+        """Stream TextDelta and ToolCall events, then one Finished. ``aclose()`` or cancelling cancels the work for real.
 
         Raises StageUnavailable, StageTimeout, Overloaded, ContextOverflow or another StageError.
         """
+        ...
+
+    @property
+    def context_tokens(self) -> int:
+        """Longest prompt and reply together. Known once loaded."""
+        ...
+
+    async def extend(self, request: GenerateRequest) -> Usage:
+        """Compute a conversation into its session ahead of the turn; the last message may still grow or change.
+
+        A hint: the turn that follows is answered the same without it, only later. A backend that cannot do it
+        returns zeros. Raises as ``generate`` does.
+        """
+        ...
+
+    async def truncate(self, session_id: str, heard_tokens: int) -> None:
+        """Cut the session's last reply to its first ``heard_tokens`` tokens. A hint too; unknown ids are fine."""
         ...
 
     async def end_session(self, session_id: str) -> None:

@@ -7,6 +7,7 @@ import logging
 import os
 import time
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 
 from app.config.settings import LlmSettings, RuntimeSettings
@@ -29,6 +30,7 @@ from app.engine.messages import ToolCall as WireToolCall
 from app.errors import (
     ContextOverflow,
     InvalidRequest,
+    ModelError,
     Overloaded,
     ParleyError,
     StageError,
@@ -45,7 +47,9 @@ from app.llm.base import (
     TokenLogprob,
     Usage,
 )
+from app.llm.figures import FigureTotals
 from app.llm.process import WorkerProcess
+from app.llm.tool_calls import with_tool_calls
 from app.telemetry.stage import StageReport
 
 log = logging.getLogger(__name__)
@@ -55,8 +59,14 @@ _LONGEST_BACKOFF_S = 10.0
 _STEADY_S = 30.0
 """A worker that lived this long starts the back-off anew when it dies."""
 
+_POLL_S = 0.05
+"""Between looks for a worker that is being started again."""
+
 MAX_PENDING_CHARS = 256 * 1024
 """Text that a reader may leave unread; more means that it is not reading, and the reply is cancelled."""
+
+_LOGPROB_CHARS = 32
+"""What an entry of log-probabilities counts as."""
 
 _ERRORS: dict[str, type[ParleyError]] = {
     error.code: error for error in (StageError, StageTimeout, StageUnavailable, ContextOverflow, InvalidRequest)
@@ -77,8 +87,10 @@ class _Reply:
     def take(self, event: ReplyEvent) -> None:
         match event:
             case Delta():
-                self.text.append(event.text)
+                if event.text:
+                    self.text.append(event.text)
                 self.chars += len(event.text)
+                self.chars += _LOGPROB_CHARS * sum(1 + len(entry.top) for entry in event.logprobs)
                 self.tokens += event.tokens
                 self.logprobs += event.logprobs
             case Done():
@@ -92,7 +104,14 @@ class _Reply:
             self.end = error
         self.changed.set()
 
-    def drain(self) -> TextDelta:
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to hand on; a count of tokens alone waits for its text."""
+        return bool(self.text or self.logprobs or self.end is not None)
+
+    def drain(self) -> TextDelta | None:
+        if not self.text and not self.logprobs:
+            return None
         logprobs = tuple(TokenLogprob(entry.token, entry.logprob, entry.top) for entry in self.logprobs)
         delta = TextDelta("".join(self.text), self.tokens, logprobs)
         self.text.clear()
@@ -119,6 +138,10 @@ class LocalLanguageModel:
         self._replies: dict[int, _Reply] = {}
         self._next_id = 0
         self._closed = False
+        self._context_tokens = settings.context_tokens
+        self._tool_format = ""
+        self.totals = FigureTotals()
+        """What all workers so far have counted."""
 
     async def load(self) -> StageReport:
         """Start the worker; returns once it is warm. Raises ModelError if it cannot load the model."""
@@ -127,6 +150,8 @@ class LocalLanguageModel:
             self._supervisor = asyncio.create_task(self._supervise(), name="llm-supervisor")
         assert self._ready is not None
         ready = await asyncio.shield(self._ready)
+        self._context_tokens = min(ready.context_tokens, ready.pool_tokens)
+        self._tool_format = ready.tool_format
         return StageReport(
             stage="LLM",
             detail=f"local {ready.model}, {ready.dtype} on {ready.device}, runner {ready.runner}, "
@@ -136,21 +161,44 @@ class LocalLanguageModel:
             memory_mb=ready.memory_mb,
         )
 
-    async def generate(self, request: GenerateRequest) -> AsyncGenerator[LlmEvent, None]:
-        deadline = time.monotonic() + self._settings.first_token_timeout_s
+    @property
+    def context_tokens(self) -> int:
+        """Of the model or the KV pool, whichever is smaller."""
+        return self._context_tokens
+
+    def generate(self, request: GenerateRequest) -> AsyncGenerator[LlmEvent, None]:
+        events = self._events(request, only_prefill=False)
+        return with_tool_calls(events, self._tool_format, request.tools) if request.tools else events
+
+    async def extend(self, request: GenerateRequest) -> Usage:
+        """Prefill ``messages`` into the session; cancelling it keeps what has been computed by then."""
+        usage = Usage(0, 0, 0)
+        async with aclosing(self._events(request, only_prefill=True)) as events:
+            async for event in events:
+                if isinstance(event, Finished):
+                    usage = event.usage
+        return usage
+
+    async def _events(self, request: GenerateRequest, *, only_prefill: bool) -> AsyncGenerator[LlmEvent, None]:
+        patience_s = request.deadline_s if request.deadline_s is not None else self._settings.first_token_timeout_s
+        # One moment for everything before the first token: waiting for a worker, queueing, prefill.
+        deadline = time.monotonic() + patience_s
         worker = await self._worker_by(deadline)
         self._next_id += 1
         number = self._next_id
         reply = _Reply()
         self._replies[number] = reply
         try:
-            worker.send(_submit(number, request))
-            wait_s = deadline - time.monotonic()
+            left_s = deadline - time.monotonic()
+            worker.send(_submit(number, request, left_s, only_prefill=only_prefill))
+            wait_s = left_s
             while True:
-                await self._next_change(reply, wait_s)
+                await self._next_change(reply, wait_s, request.deadline_s)
                 wait_s = self._settings.stall_timeout_s
+                if request.deadline_s is not None:
+                    wait_s = deadline - time.monotonic()
                 delta = reply.drain()
-                if delta.text or delta.logprobs:
+                if delta is not None:
                     yield delta
                     continue
                 if isinstance(reply.end, Done):
@@ -173,9 +221,10 @@ class LocalLanguageModel:
             self._worker.send(Truncate(session_id, heard_tokens))
 
     async def stats(self) -> Figures:
-        """How the engine stands now. Raises StageUnavailable while there is no worker."""
-        worker = await self._worker_by(time.monotonic())
-        return await worker.figures(timeout_s=self._settings.stall_timeout_s)
+        """How the engine stands now. Raises StageUnavailable while there is no worker, StageTimeout if it is slow."""
+        if self._worker is None:
+            raise StageUnavailable("the language model worker is not running")
+        return await self._worker.figures(timeout_s=self._settings.stall_timeout_s)
 
     @property
     def ready(self) -> bool:
@@ -194,6 +243,8 @@ class LocalLanguageModel:
         if supervisor is not None:
             supervisor.cancel()
             await asyncio.gather(supervisor, return_exceptions=True)
+        if self._ready is not None and not self._ready.done():
+            self._not_started(StageUnavailable("the language model was closed"))
         self._fail_all("the language model was closed")
 
     # --- supervision ---------------------------------------------------------------------
@@ -203,48 +254,51 @@ class LocalLanguageModel:
         while True:
             started = time.monotonic()
             why = await self._run_one()
-            self._worker = None
-            self._fail_all(f"the language model worker went down ({why}) and is being restarted")
             if time.monotonic() - started > _STEADY_S:
                 backoff_s = _FIRST_BACKOFF_S
-            assert self._ready is not None
-            if self._ready.done():
-                self._ready = asyncio.get_running_loop().create_future()
             log.warning("llm.worker_down", extra={"why": why, "restart_in_s": backoff_s})
             await asyncio.sleep(backoff_s)
             backoff_s = min(_LONGEST_BACKOFF_S, backoff_s * 2)
 
     async def _run_one(self) -> str:
         """One worker from start to end; returns why it ended."""
-        ready = self._ready
-        assert ready is not None
+        self.totals.begin_run()
         try:
-            worker = WorkerProcess(self._take, hang_s=max(10.0, 3 * self._settings.stall_timeout_s))
+            worker = WorkerProcess(
+                self._take, hang_s=max(10.0, 3 * self._settings.stall_timeout_s), on_figures=self.totals.take
+            )
         except OSError as error:  # a full or unwritable temporary folder
-            return self._not_started(ready, f"its socket folder cannot be made: {error}")
+            return self._not_started(StageUnavailable(f"its socket folder cannot be made: {error}"))
         try:
             state = await worker.start(self._arguments(), self._environment())
             self._worker = worker
-            if not ready.done():
-                ready.set_result(state)
-            return await worker.wait()
+            assert self._ready is not None
+            self._ready.set_result(state)
+            why = await worker.wait()
+            self._gone_down(why)  # before its end is waited for: nobody should be given a worker that is no more
+            return why
         except ParleyError as error:
-            # A model that cannot be loaded will not load the second time either: whoever waits is told.
-            if not ready.done():
-                ready.set_exception(error)
-                ready.exception()
-            return str(error)
+            return self._not_started(error)
         except (OSError, EOFError) as error:
-            return self._not_started(ready, repr(error))
+            return self._not_started(StageUnavailable(f"the language model worker could not start: {error!r}"))
         finally:
+            self._worker = None
             await worker.stop()
 
-    def _not_started(self, ready: asyncio.Future[Ready], why: str) -> str:
+    def _gone_down(self, why: str) -> None:
+        self._worker = None
+        self._ready = asyncio.get_running_loop().create_future()
+        self._fail_all(f"the language model worker went down ({why}) and is being restarted")
+
+    def _not_started(self, error: ParleyError) -> str:
         """Whoever waits for this start is told that it failed; the next one is tried all the same."""
-        if not ready.done():
-            ready.set_exception(StageUnavailable(f"the language model worker could not start: {why}"))
-            ready.exception()
-        return why
+        assert self._ready is not None
+        failed, self._ready = self._ready, asyncio.get_running_loop().create_future()
+        if not failed.done():
+            failed.set_exception(error)
+            failed.exception()
+        self._fail_all(str(error))
+        return str(error)
 
     def _arguments(self) -> list[str]:
         settings = self._settings
@@ -289,31 +343,41 @@ class LocalLanguageModel:
             reply.fail(StageUnavailable(message))
 
     async def _worker_by(self, deadline: float) -> WorkerProcess:
-        if self._closed or self._ready is None:
-            raise StageUnavailable("the language model is not loaded, or was closed")
+        """The worker, waited for through as many failed starts as there is time for."""
+        why = "it is being restarted"
         try:
             async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
-                await asyncio.shield(self._ready)
+                while True:
+                    if self._closed or self._ready is None:
+                        raise StageUnavailable("the language model is not loaded, or was closed")
+                    if self._worker is not None:
+                        return self._worker
+                    try:
+                        await asyncio.shield(self._ready)
+                    except ModelError as error:  # a model that cannot be loaded will not load the next time either
+                        raise StageUnavailable(f"the language model worker cannot start: {error}") from error
+                    except ParleyError as error:
+                        why = str(error)
+                        await asyncio.sleep(_POLL_S)
         except TimeoutError:
-            raise StageUnavailable("the language model worker is being restarted: try again in a moment") from None
-        if self._worker is None:
-            raise StageUnavailable("the language model worker has just gone down: try again in a moment")
-        return self._worker
+            raise StageUnavailable(f"no language model worker for now ({why}): try again in a moment") from None
 
-    async def _next_change(self, reply: _Reply, wait_s: float) -> None:
-        if not reply.text and reply.end is None:
-            reply.changed.clear()
-            try:
-                async with asyncio.timeout(wait_s):
-                    await reply.changed.wait()
-            except TimeoutError:
-                raise StageTimeout(
-                    f"the language model sent nothing for {wait_s:.1f} s "
-                    "(llm.first_token_timeout_s, llm.stall_timeout_s)"
-                ) from None
+    async def _next_change(self, reply: _Reply, wait_s: float, deadline_s: float | None) -> None:
+        if reply.has_news:
+            return
+        reply.changed.clear()
+        try:
+            async with asyncio.timeout(wait_s):
+                await reply.changed.wait()
+        except TimeoutError:
+            if deadline_s is not None:
+                raise StageTimeout(f"the reply was not finished within its deadline of {deadline_s:.1f} s") from None
+            raise StageTimeout(
+                f"the language model sent nothing for {wait_s:.1f} s (llm.first_token_timeout_s, llm.stall_timeout_s)"
+            ) from None
 
 
-def _submit(number: int, request: GenerateRequest, *, only_prefill: bool = False) -> Submit:
+def _submit(number: int, request: GenerateRequest, left_s: float, *, only_prefill: bool) -> Submit:
     return Submit(
         id=number,
         messages=tuple(_message(message) for message in request.messages),
@@ -324,7 +388,7 @@ def _submit(number: int, request: GenerateRequest, *, only_prefill: bool = False
         tools=request.tools,
         priority=request.priority,
         spoken=request.spoken,
-        deadline_s=request.deadline_s,
+        deadline_s=left_s if request.deadline_s is not None else None,
         only_prefill=only_prefill,
     )
 

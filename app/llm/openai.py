@@ -73,6 +73,18 @@ class OpenAILanguageModel:
         finally:
             self._open -= 1
 
+    @property
+    def context_tokens(self) -> int:
+        """As configured: servers do not tell."""
+        return self._settings.context_tokens
+
+    async def extend(self, request: GenerateRequest) -> Usage:
+        """The protocol has no way to compute a prompt and draw nothing: nothing is sent."""
+        return Usage(0, 0, 0)
+
+    async def truncate(self, session_id: str, heard_tokens: int) -> None:
+        """The next request's messages say what was heard."""
+
     async def end_session(self, session_id: str) -> None:
         """The server keeps no sessions of ours."""
 

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 import app
 from app.engine.messages import (
     HEADER,
@@ -43,9 +45,19 @@ _GRACE_S = 2.0
 class WorkerProcess:
     """Not used again once it has ended: a restart makes a new one."""
 
-    def __init__(self, take: Callable[[ReplyEvent], None], *, hang_s: float) -> None:
-        """``take`` gets every event of a reply. A step that takes longer than ``hang_s`` counts as hung."""
+    def __init__(
+        self,
+        take: Callable[[ReplyEvent], None],
+        *,
+        hang_s: float,
+        on_figures: Callable[[Figures], None] = lambda figures: None,
+    ) -> None:
+        """``take`` gets every event of a reply, ``on_figures`` what the worker counts, about once a second.
+
+        A step that takes longer than ``hang_s`` counts as hung.
+        """
         self._take = take
+        self._on_figures = on_figures
         self._hang_s = hang_s
         self._folder = Path(tempfile.mkdtemp(prefix="parley-llm-"))
         self._process: asyncio.subprocess.Process | None = None
@@ -159,7 +171,11 @@ class WorkerProcess:
         (length,) = HEADER.unpack(await self._reader.readexactly(HEADER.size))
         if length > MAX_FRAME_BYTES:
             raise EOFError("the worker sent a frame without bounds")
-        return decode_events(await self._reader.readexactly(length))
+        body = await self._reader.readexactly(length)
+        try:
+            return decode_events(body)
+        except msgspec.DecodeError as error:
+            raise EOFError(f"the worker sent a frame that cannot be read: {error}") from error
 
     async def _read_on(self) -> str:
         assert self._process is not None
@@ -169,6 +185,8 @@ class WorkerProcess:
                     if isinstance(event, Delta | Done | Failed):
                         self._take(event)
                     elif isinstance(event, Pong):
+                        if event.figures is not None:
+                            self._on_figures(event.figures)
                         answer = self._pongs.get(event.id)
                         if answer is not None and not answer.done():
                             answer.set_result(event.figures)

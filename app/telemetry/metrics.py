@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client.core import Metric
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -15,6 +16,18 @@ _LATENCY_BUCKETS_S = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 
 _LAG_PERIOD_S = 0.1
 _LAG_WINDOW = 100
 """Samples the lag gauge looks back on: 10 s, so that a scrape does not miss a stall between two scrapes."""
+
+
+class Source(Protocol):
+    """Someone who counts for themselves, such as the client of another process."""
+
+    async def refresh(self) -> None:
+        """Before a scrape. Bounded in time, and never raises."""
+        ...
+
+    def collect(self) -> Iterable[Metric]:
+        """All metrics as they stand; the same names every time."""
+        ...
 
 
 class Metrics:
@@ -41,12 +54,29 @@ class Metrics:
         self.loop_lag = Gauge(
             "parley_event_loop_lag_seconds", "Largest delay of the event loop in the last 10 s", registry=self.registry
         )
+        self.context_cuts = Counter(
+            "parley_context_cuts",
+            "Times that the beginning of a conversation left the prompt, by whether a summary took its place",
+            ["summarised"],
+            registry=self.registry,
+        )
+        self._sources: list[Source] = []
         self._observers: dict[str, Callable[[Mapping[str, Any]], None]] = {
             "parley.turn": self._turn,
             "response.done": self._reply,
             "error": self._error,
             "parley.notice": self._notice,
+            "parley.context": self._context,
         }
+
+    def add(self, source: Source) -> None:
+        """Let ``source`` be part of every scrape."""
+        self.registry.register(source)
+        self._sources.append(source)
+
+    async def refresh(self) -> None:
+        """Let all sources fetch what is new."""
+        await asyncio.gather(*(source.refresh() for source in self._sources))
 
     def observe(self, event: Mapping[str, Any]) -> None:
         """Count what a session tells its client (docs/events.md). Never raises."""
@@ -87,6 +117,9 @@ class Metrics:
 
     def _notice(self, event: Mapping[str, Any]) -> None:
         self.notices.labels(str(event.get("code") or "unknown")).inc()
+
+    def _context(self, event: Mapping[str, Any]) -> None:
+        self.context_cuts.labels(str(bool(event.get("complete"))).lower()).inc()
 
 
 def _numbers(mapping: object) -> list[tuple[str, float]]:
