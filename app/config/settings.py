@@ -43,6 +43,11 @@ class LlmSettings(Section):
     """Longest conversation, capped by the model's own limit."""
     max_tokens: int = Field(160, ge=1)
     """Longest reply, tokens."""
+    summarise_at: float = Field(0.75, ge=0.2, le=1.0)
+    """Share of the room for prompts (``context_tokens`` less ``max_tokens``) at which a conversation's oldest turns
+    are summarised; at twice the length that is left then, it happens again."""
+    summary_timeout_s: float = Field(60.0, gt=0)
+    """A summary that is not written by then is given up; it waits for all other replies."""
     temperature: float = Field(0.0, ge=0.0, le=2.0)
     top_p: float = Field(1.0, gt=0.0, le=1.0)
     top_k: int = Field(0, ge=0)

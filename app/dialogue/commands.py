@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from app.dialogue.phrases import Phrase
 from app.llm import ChatMessage
+from app.llm.memory import Budget, TokenGauge
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,18 @@ class Generate:
 
     generation: int
     messages: tuple[ChatMessage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Summarise:
+    """Have the model write, when nobody waits for it, what stands for the history before index ``start``:
+    the ``summary`` so far and the ``messages`` that are not in it."""
+
+    start: int
+    summary: str
+    messages: tuple[ChatMessage, ...]
+    gauge: TokenGauge
+    budget: Budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +126,7 @@ Command: TypeAlias = (
     | JudgeTurn
     | DropRecognition
     | Generate
+    | Summarise
     | Say
     | SayPhrase
     | CancelReply

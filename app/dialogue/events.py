@@ -43,9 +43,10 @@ class TurnJudged:
 
 @dataclass(frozen=True, slots=True)
 class TypedText:
-    """The user wrote instead of speaking."""
+    """The user wrote instead of speaking. What is ``pinned`` is never left out of a prompt."""
 
     text: str
+    pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,21 @@ class ReplyFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class Summarised:
+    """``text`` stands for the history before index ``start`` from now on."""
+
+    start: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryFailed:
+    start: int
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Played:
     """The transport has taken ``samples`` samples of this reply so far."""
 
@@ -164,6 +180,8 @@ Event: TypeAlias = (
     | ClauseSound
     | ReplySoundEnded
     | ReplyFailed
+    | Summarised
+    | SummaryFailed
     | Played
     | Tick
     | HungUp

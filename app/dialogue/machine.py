@@ -1,13 +1,14 @@
 """The conversation as a pure function: ``(state, event, now) -> (state, commands)``.
 
 No I/O, no asyncio, no clock of its own. All races between the user, the stages and the transport
-are orderings of events here. ``turns`` holds what the user's side does, ``replies`` the assistant's.
+are orderings of events here. ``turns`` holds what the user's side does, ``replies`` the assistant's,
+``remembering`` what prompts hold of a conversation that has grown long.
 """
 
 from __future__ import annotations
 
 from app.audio.vad import SpeechStarted, SpeechStopped
-from app.dialogue import replies, turns
+from app.dialogue import remembering, replies, turns
 from app.dialogue.commands import Command, DropRecognition, EndSession
 from app.dialogue.events import (
     AnswerRequested,
@@ -22,6 +23,8 @@ from app.dialogue.events import (
     ReplyText,
     ReplyTextEnded,
     StopRequested,
+    Summarised,
+    SummaryFailed,
     Tick,
     Transcribed,
     TranscriptionFailed,
@@ -64,6 +67,10 @@ def _apply(step: Step, event: Event) -> None:
             replies.interrupt(step)
         case GreetingDue():
             replies.begin_greeting(step, event.text)
+        case Summarised():
+            remembering.summarised(step, event)
+        case SummaryFailed():
+            remembering.summary_failed(step, event)
         case Tick():
             _tick(step, event)
         case HungUp():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
+from app.dialogue import remembering
 from app.dialogue.commands import CancelReply, Command, Flush, Generate, Hold, Release, Say, SayPhrase, Unduck
 from app.dialogue.events import (
     ClauseSound,
@@ -29,9 +30,12 @@ _REPLY_TIMERS = (*_STAGE_TIMERS, Timer.PLAYBACK, Timer.BARGE_IN)
 
 def begin_answer(step: Step, trace: TurnTrace) -> None:
     """Ask the language model for the next reply."""
+    remembering.make_room(step)
+    messages = prompt(step.state)
     reply = _begin(step, None, replace(trace, requested=step.now))
+    step.change_reply(messages=messages)
     step.set_timer(Timer.FIRST_TEXT, step.state.limits.first_text_timeout_s)
-    _start(step, Generate(reply.generation, prompt(step.state)))
+    _start(step, Generate(reply.generation, messages))
 
 
 def begin_greeting(step: Step, text: str) -> None:
@@ -76,6 +80,7 @@ def text(step: Step, reply: Reply, event: ReplyText) -> None:
 
 def text_ended(step: Step, event: ReplyTextEnded) -> None:
     reply = step.change_reply(text_ended=True, usage=event.usage)
+    remembering.learn(step, reply)
     step.clear_timers(Timer.FIRST_TEXT, Timer.STALL)
     if not reply.text.strip():
         _fail(step, Phrase.NO_ANSWER)
@@ -169,7 +174,7 @@ def interrupt(step: Step) -> None:
 
 def failed(step: Step, reply: Reply, event: ReplyFailed) -> None:
     _tell_error(step, event.stage, event.code, event.message)
-    if event.code == "context_length_exceeded" and not reply.text and _forget_oldest(step):
+    if event.code == "context_length_exceeded" and not reply.text and remembering.refused(step, reply):
         interrupt(step)
         begin_answer(step, reply.trace)
     elif event.code == "overloaded":
@@ -239,6 +244,7 @@ def _end(step: Step, status: Literal["completed", "cancelled", "failed"]) -> Non
             transcript=reply.heard_text,
         )
         step.tell("response.done", response={"id": reply.id, "status": status, "usage": _usage(reply)})
+        remembering.consider_summary(step)
 
 
 def _usage(reply: Reply) -> dict[str, int] | None:
@@ -266,19 +272,3 @@ def _tell_timings(step: Step) -> None:
         timings_ms=reply.trace.timings_ms(),
         usage=_usage(reply),
     )
-
-
-def _forget_oldest(step: Step) -> bool:
-    """Leave the older half of the conversation out of prompts, never the newest item. False if nothing is left to leave."""
-    state = step.state
-    droppable = len(state.history) - state.prompt_from - 1
-    if droppable < 1:
-        return False
-    step.change(prompt_from=state.prompt_from + (droppable + 1) // 2)
-    step.tell(
-        "parley.notice",
-        code="history_trimmed",
-        text="This conversation has grown longer than the model can hold; its beginning is no longer considered.",
-    )
-    return True
-

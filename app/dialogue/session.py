@@ -18,13 +18,14 @@ from app.dialogue import commands as do
 from app.dialogue import events as ev
 from app.dialogue.machine import reduce
 from app.dialogue.ports import EventSink, WireEvent
-from app.dialogue.setup import limits, sampling
+from app.dialogue.setup import budget, limits, sampling
 from app.dialogue.speaking import ReplySpeaker
 from app.dialogue.stages import Stages
-from app.dialogue.state import State
+from app.dialogue.state import Memory, State
 from app.dialogue.wire import Ping, parse
 from app.errors import InvalidRequest, StageError
 from app.llm import GenerateRequest, LlmEvent, TextDelta
+from app.llm.summary import Notes, write_summary
 from app.telemetry.log import log_event
 
 _log = logging.getLogger("parley.session")
@@ -59,6 +60,7 @@ class Session:
             limits=limits(settings, has_turn_model=stages.turn is not None),
             system_prompt=settings.assistant.system_prompt,
             language=stages.phrases.language,
+            memory=Memory(budget(settings, stages.llm.context_tokens)),
         )
         self._inbox: deque[ev.Event] = deque()
         self._draining = False
@@ -67,6 +69,7 @@ class Session:
         self._group = asyncio.TaskGroup()
         self._recognitions: dict[tuple[str, int], list[asyncio.Task[None]]] = {}
         self._reply_task: asyncio.Task[None] | None = None
+        self._summary_task: asyncio.Task[None] | None = None
         self._started = asyncio.Event()
         self._ended = asyncio.Event()
         self._close_reason = ""
@@ -151,7 +154,8 @@ class Session:
 
     def _tasks(self) -> list[asyncio.Task[None]]:
         recognitions = [task for tasks in self._recognitions.values() for task in tasks]
-        return [*recognitions, *([self._reply_task] if self._reply_task is not None else [])]
+        others = [task for task in (self._reply_task, self._summary_task) if task is not None]
+        return [*recognitions, *others]
 
     # Events in, commands out
 
@@ -184,8 +188,10 @@ class Session:
                     task.cancel()
             case do.Generate():
                 self._playout.begin(command.generation)
-                request = GenerateRequest(command.messages, sampling(self._settings), self._id)
+                request = GenerateRequest(command.messages, sampling(self._settings), self._id, spoken=True)
                 self._speak(command.generation, self._stages.llm.generate(request))
+            case do.Summarise():
+                self._summary_task = self._group.create_task(self._summarise(command))
             case do.Say():
                 self._playout.begin(command.generation)
                 self._speak(command.generation, _fixed_text(command.text))
@@ -282,6 +288,25 @@ class Session:
             log_event(_log, "reply_broke", level=logging.ERROR, error=error, session=self._id)
             message = "The reply broke; see the server's log."
             self._post(ev.ReplyFailed(generation, "llm", "internal_error", message))
+
+    async def _summarise(self, command: do.Summarise) -> None:
+        try:
+            text = await write_summary(
+                self._stages.llm,
+                Notes(command.summary, command.messages),
+                command.gauge,
+                room=command.budget.room,
+                summary_tokens=command.budget.summary_tokens,
+                deadline_s=self._settings.llm.summary_timeout_s,
+            )
+        except StageError as error:
+            log_event(_log, "summary_failed", level=logging.WARNING, session=self._id, code=error.code)
+            self._post(ev.SummaryFailed(command.start, error.code, str(error)))
+        except Exception as error:
+            log_event(_log, "summary_broke", level=logging.ERROR, error=error, session=self._id)
+            self._post(ev.SummaryFailed(command.start, "internal_error", "The summary broke; see the server's log."))
+        else:
+            self._post(ev.Summarised(command.start, text))
 
     def _say_phrase(self, command: do.SayPhrase) -> None:
         sound = self._stages.phrases.sound(command.phrase)

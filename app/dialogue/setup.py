@@ -6,6 +6,7 @@ from app.audio.frames import INPUT_RATE_HZ
 from app.config import Settings
 from app.dialogue.state import Limits
 from app.llm import Sampling
+from app.llm.memory import Budget
 
 _PLAYBACK_TIMEOUT_S = 5.0
 """A transport takes a frame every 20 ms; one that has not for this long is not going to."""
@@ -27,6 +28,12 @@ def limits(settings: Settings, *, has_turn_model: bool) -> Limits:
         playback_timeout_s=_PLAYBACK_TIMEOUT_S,
         idle_timeout_s=settings.server.idle_timeout_s,
     )
+
+
+def budget(settings: Settings, context_tokens: int) -> Budget:
+    """``context_tokens`` is what the language model can take."""
+    llm = settings.llm
+    return Budget(context_tokens, llm.max_tokens, llm.summarise_at)
 
 
 def sampling(settings: Settings) -> Sampling:

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 from app.dialogue.phrases import Phrase
 from app.llm import ChatMessage, Usage
+from app.llm.memory import Budget, TokenGauge, system_text
 from app.telemetry.trace import TurnTrace
 
 
@@ -65,6 +66,24 @@ class Item:
     id: str
     role: Literal["user", "assistant"]
     text: str
+    pinned: bool = False
+    """Stays in prompts however long the conversation gets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What prompts hold of the history: pinned items, and all from ``start`` on; ``summary`` stands for the rest."""
+
+    budget: Budget = Budget()
+    gauge: TokenGauge = TokenGauge()
+    start: int = 0
+    summary: str = ""
+    summarised_to: int = 0
+    """The summary covers the items before this index."""
+    left_out: bool = False
+    """Items before ``start`` are missing from the summary too."""
+    pending: int | None = None
+    """A summary of the items before this index is being written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +134,8 @@ class Reply:
     failed_with: Phrase | None = None
     """Set when a stage gave up: what is queued is still played, then this is said."""
     usage: Usage | None = None
+    messages: tuple[ChatMessage, ...] = ()
+    """What the model was asked, if it was."""
     traced: bool = False
     """The turn's timings have been told."""
     trace: TurnTrace = TurnTrace()
@@ -153,8 +174,7 @@ class State:
     history: tuple[Item, ...] = ()
     typed: tuple[Item, ...] = ()
     """Written by the user and not yet to be answered."""
-    prompt_from: int = 0
-    """Items before this index no longer fit the model's context and are left out of prompts."""
+    memory: Memory = Memory()
     utterance: Utterance | None = None
     reply: Reply | None = None
     generation: int = 0
@@ -193,10 +213,18 @@ def conversation(state: State) -> tuple[Item, ...]:
     return (*state.history, Item(reply.id, "assistant", reply.heard_text))
 
 
+def system_message(system_prompt: str, memory: Memory) -> str:
+    """Changes only when the memory does, so that the turns in between find it computed."""
+    return system_text(system_prompt, memory.summary, left_out=memory.left_out)
+
+
 def prompt(state: State) -> tuple[ChatMessage, ...]:
     """What the language model is asked. Successive items of one speaker become one message, as templates want."""
-    messages = [ChatMessage("system", state.system_prompt)] if state.system_prompt else []
-    for item in conversation(state)[state.prompt_from :]:
+    system = system_message(state.system_prompt, state.memory)
+    messages = [ChatMessage("system", system)] if system else []
+    for index, item in enumerate(conversation(state)):
+        if index < state.memory.start and not item.pinned:
+            continue
         if messages and messages[-1].role == item.role:
             messages[-1] = ChatMessage(item.role, f"{messages[-1].content} {item.text}")
         else:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from app.audio.frames import INPUT_RATE_HZ
 from app.audio.vad import SpeechStarted, SpeechStopped
-from app.dialogue import replies
+from app.dialogue import remembering, replies
 from app.dialogue.commands import DropRecognition, Duck, Hold, JudgeTurn, Transcribe
 from app.dialogue.events import (
     Transcribed,
@@ -222,7 +222,11 @@ def _add_user_items(step: Step, *items: Item) -> None:
 
 
 def typed(step: Step, event: TypedText) -> None:
-    item = Item(step.new_item_id(), "user", event.text.strip())
+    if event.pinned and not remembering.may_pin(step.state, event.text):
+        message = "Pinned messages may take half of the room for prompts (llm.context_tokens): this one is too long."
+        step.tell("error", error={"type": "invalid_request_error", "code": "invalid_request", "message": message})
+        return
+    item = Item(step.new_item_id(), "user", event.text.strip(), event.pinned)
     step.change(typed=(*step.state.typed, item))
     step.tell(
         "conversation.item.input_audio_transcription.completed",

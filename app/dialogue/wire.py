@@ -24,7 +24,8 @@ def parse(event: WireEvent) -> ClientEvent:
     """What the client asks for. Raises InvalidRequest naming the field that is wrong."""
     match event.get("type"):
         case "conversation.item.create":
-            return TypedText(_typed_text(event.get("item")))
+            item = event.get("item")
+            return TypedText(_typed_text(item), _pinned(item))
         case "response.create":
             return AnswerRequested()
         case "response.cancel":
@@ -33,6 +34,13 @@ def parse(event: WireEvent) -> ClientEvent:
             return Ping(event.get("id"))
         case other:
             raise InvalidRequest(f"Unknown event type {str(other)[:80]!r}; docs/events.md lists those that are known.")
+
+
+def _pinned(item: Any) -> bool:
+    pinned = item.get("pinned", False) if isinstance(item, dict) else False
+    if not isinstance(pinned, bool):
+        raise InvalidRequest("item.pinned must be true or false.")
+    return pinned
 
 
 def _typed_text(item: Any) -> str:

@@ -21,6 +21,7 @@ from app.config import Settings
 from app.dialogue.phrasebook import PhraseBook
 from app.dialogue.session import Session
 from app.dialogue.stages import Stages
+from app.errors import ContextOverflow
 from app.llm import Finished, GenerateRequest, LlmEvent, TextDelta, Usage
 from app.telemetry.stage import StageReport
 
@@ -80,9 +81,15 @@ class FakeRecognizer:
 
 @dataclass
 class FakeLanguageModel:
-    """Streams the next of ``replies`` word by word. An item of a reply may be text, a pause in s, or an error."""
+    """Streams the next of ``replies`` word by word. An item of a reply may be text, a pause in s, or an error.
+
+    ``summaries`` are for requests of low priority. A prompt counts a token for each four characters, and one
+    longer than ``context_tokens`` leaves room for is refused, as the worker does it.
+    """
 
     replies: list[list[str | float | Exception]] = field(default_factory=list)
+    summaries: list[list[str | float | Exception]] = field(default_factory=list)
+    context_tokens: int = 4096
     first_token_s: float = 0.05
     token_s: float = 0.01
     requests: list[GenerateRequest] = field(default_factory=list)
@@ -97,9 +104,13 @@ class FakeLanguageModel:
         self.requests.append(request)
         self.running += 1
         try:
+            prompt_tokens = sum(6 + len(message.content) // 4 for message in request.messages)
+            if prompt_tokens + (request.sampling.max_tokens or 1) > self.context_tokens:
+                raise ContextOverflow(f"{prompt_tokens} tokens")
             await asyncio.sleep(self.first_token_s)
             sent = 0
-            for part in self.replies.pop(0) if self.replies else ["All right."]:
+            script = self.summaries if request.priority == "low" else self.replies
+            for part in script.pop(0) if script else ["All right."]:
                 if isinstance(part, Exception):
                     raise part
                 if isinstance(part, float):
@@ -110,9 +121,14 @@ class FakeLanguageModel:
                     self.tokens_sent += 1
                     yield TextDelta(word if sent == 0 else f" {word}")
                     sent += 1
-            yield Finished("stop", Usage(10, 0, sent))
+            yield Finished("stop", Usage(prompt_tokens, 0, sent))
         finally:
             self.running -= 1
+
+    async def extend(self, request: GenerateRequest) -> Usage:
+        return Usage(0, 0, 0)
+
+    async def truncate(self, session_id: str, heard_tokens: int) -> None: ...
 
     async def end_session(self, session_id: str) -> None:
         self.ended_sessions.append(session_id)
