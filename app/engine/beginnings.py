@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import secrets
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from app.engine.ledger import Ledger
+from app.engine.limits import check_sampling
 from app.engine.messages import Submit
 from app.engine.prompt import PromptBuilder
+from app.engine.rendering import Rendering
 from app.engine.requests import Request, RequestBook
 from app.engine.scheduler import Scheduler
 from app.engine.sequence import Sequence
@@ -19,7 +22,13 @@ from app.engine.sessions import SessionStore
 from app.engine.text import ReplyText
 from app.errors import InvalidRequest, ParleyError, StageError
 
+if TYPE_CHECKING:
+    from app.engine.grammar import Constraint
+
 log = logging.getLogger(__name__)
+
+Constrain: TypeAlias = "Callable[[str], Constraint]"
+"""From the JSON text of a schema to what one reply must keep to; raises InvalidRequest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +38,7 @@ class Prepared:
     ledger: Ledger
     stops: tuple[str, ...]
     max_tokens: int
+    constraint: Constraint | None = None
 
 
 Outcome: TypeAlias = Prepared | ParleyError | None
@@ -45,12 +55,14 @@ class Beginnings:
         sessions: SessionStore,
         scheduler: Scheduler,
         tokenising: Executor | None,
+        constrain: Constrain | None,
         report: Callable[[Request, Outcome], None],
     ) -> None:
         self._prompts = prompts
         self._book = book
         self._sessions = sessions
         self._scheduler = scheduler
+        self._constrain = constrain
         self._report = report
         self.tokenising = tokenising
 
@@ -72,7 +84,7 @@ class Beginnings:
             (*submit.sampling.stop, *prepared.stops),
             guard_loops=not submit.sampling.ignore_eos,
         )
-        salt = submit.salt.encode()[:64]
+        salt = _salt(submit.salt)
         request.sequence = Sequence(
             key=request.key,
             ids=list(prepared.ledger.ids),
@@ -82,8 +94,12 @@ class Beginnings:
             seed=submit.sampling.seed if submit.sampling.seed is not None else secrets.randbits(63),
             arrived_s=request.submitted_s,
             salt=salt,
-            session=submit.session,
+            session=request.session,
+            priority="low" if submit.only_prefill else submit.priority,
+            spoken=submit.spoken and not submit.only_prefill,
+            only_prefill=submit.only_prefill,
             last_digest=salt,
+            constraint=prepared.constraint,
         )
         return request.sequence
 
@@ -92,7 +108,7 @@ class Beginnings:
         if request not in self._book:
             return
         try:
-            outcome: Outcome = self._prepared(request.submit)
+            outcome: Outcome = self._prepared(request)
         except ParleyError as refusal:
             outcome = refusal
         except Exception as error:
@@ -100,18 +116,38 @@ class Beginnings:
             outcome = StageError(f"the prompt could not be prepared: {error}")
         self._report(request, outcome)
 
-    def _prepared(self, submit: Submit) -> Prepared:
-        _check_sampling(submit)
-        ledger, stops = self._prompts.build(submit.messages, self._sessions.ledger(submit.session))
-        room = max(1, self._scheduler.limits.context_tokens - len(ledger.ids))
-        max_tokens = submit.sampling.max_tokens or room
-        self._scheduler.check_fits(len(ledger.ids), max_tokens)
-        return Prepared(ledger, stops, max_tokens)
+    def _prepared(self, request: Request) -> Prepared:
+        submit = request.submit
+        check_sampling(submit.sampling)
+        known = request.base if request.base is not None else self._sessions.ledger(request.session)
+        if submit.only_prefill:
+            ledger = self._draft(submit, known)
+            self._scheduler.room(len(ledger.ids))
+            return Prepared(ledger, (), 0)
+        ledger, stops = self._prompts.build(submit.messages, known, tools=submit.tools, prompt=submit.prompt)
+        room = self._scheduler.room(len(ledger.ids))
+        wanted = submit.sampling.max_tokens
+        return Prepared(ledger, stops, room if wanted is None else min(wanted, room), self._constraint(submit))
+
+    def _draft(self, submit: Submit, known: Ledger) -> Ledger:
+        """The conversation up to the end of its last content, which may still go on."""
+        if submit.session is None:
+            raise InvalidRequest("only_prefill needs a session to keep what it computes")
+        if submit.prompt is not None:
+            return self._prompts.build(submit.messages, known, prompt=submit.prompt)[0]
+        rendering = self._prompts.render(submit.messages, submit.tools)
+        last = max(index for index, piece in enumerate(rendering.pieces) if not piece.is_template)
+        return self._prompts.tokenise(Rendering(rendering.pieces[: last + 1]), known)
+
+    def _constraint(self, submit: Submit) -> Constraint | None:
+        schema = submit.sampling.json_schema
+        if schema is None:
+            return None
+        if self._constrain is None:
+            raise InvalidRequest("json_schema: this model's tokeniser allows no constrained output")
+        return self._constrain(schema)
 
 
-def _check_sampling(submit: Submit) -> None:
-    spec = submit.sampling
-    if spec.max_tokens is not None and spec.max_tokens < 1:
-        raise InvalidRequest(f"max_tokens is {spec.max_tokens}: it must be at least 1")
-    if spec.temperature < 0 or not 0 < spec.top_p <= 1 or spec.top_k < 0 or spec.repetition_penalty <= 0:
-        raise InvalidRequest("sampling is out of range: temperature >= 0, 0 < top_p <= 1, top_k >= 0, penalty > 0")
+def _salt(tenant: str) -> bytes:
+    """Of one length however long the tenant's name is, so that no two names can be alike in their beginnings."""
+    return hashlib.blake2b(tenant.encode("utf-8", "surrogatepass"), digest_size=16).digest() if tenant else b""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -130,15 +130,19 @@ class BlockPool:
                 del self._cached[block]
                 self._free.add(block)
 
-    def match(self, tokens: Sequence[int], salt: bytes = b"") -> list[int]:
-        """The longest chain of indexed blocks that starts ``tokens``. Takes no ownership.
+    def digest(self, block: int) -> bytes | None:
+        """The block's key in the prefix index, None if it has no entry there."""
+        return self._blocks[block].digest
 
+    def match(self, tokens: Sequence[int], parent: bytes = b"", *, start: int = 0) -> list[int]:
+        """The longest chain of indexed blocks that goes on with ``tokens`` from ``start``. Takes no ownership.
+
+        ``parent`` is the digest of what comes before; at the very beginning, the tenant's salt.
         A digest only finds a candidate; the tokens themselves decide.
         """
         found: list[int] = []
-        parent = salt
-        for start in range(0, len(tokens) - self.block_tokens + 1, self.block_tokens):
-            piece = tuple(tokens[start : start + self.block_tokens])
+        for at in range(start, len(tokens) - self.block_tokens + 1, self.block_tokens):
+            piece = tuple(tokens[at : at + self.block_tokens])
             digest = prefix_digest(parent, piece)
             block = self._index.get(digest)
             if block is None:
@@ -155,8 +159,18 @@ class BlockPool:
         while self._cached:
             self._evict_oldest()
 
-    def check(self) -> None:
-        """Raises AssertionError when the books do not balance; for tests and after a failed step."""
+    def check(self, owners: Iterable[Sequence[int]] | None = None) -> None:
+        """Raises AssertionError when the books do not balance; for tests and after a failed step.
+
+        ``owners`` are the blocks of each owner there is; the counts of owners must agree with them.
+        """
+        if owners is not None:
+            counted = Counter(block for blocks in owners for block in blocks)
+            for index, entry in enumerate(self._blocks):
+                if entry.refs != counted.get(index, 0):
+                    raise AssertionError(f"block {index} has {counted.get(index, 0)} owners, not {entry.refs}")
+                if entry.refs > 1 and entry.digest is None:
+                    raise AssertionError(f"block {index} is shared, but no prefix")
         held = {index for index, entry in enumerate(self._blocks) if entry.refs > 0}
         cached = set(self._cached)
         if held & cached or held & self._free or cached & self._free:

@@ -9,6 +9,8 @@ _NOISE_MS2 = 25.0
 _SPREAD = (100.0, 1.0, 1.0)
 """How far (squared) the weights may be from their first guess."""
 _LEAST = (0.1, 0.001, 0.0)
+_FIRST_TRUST = 64
+"""Rows that the first guess is believed for."""
 
 
 class StepCost:
@@ -21,22 +23,34 @@ class StepCost:
     def __init__(self) -> None:
         self._weights = [10.0, 0.5, 0.1]
         self._covariance = _first_covariance()
+        self.trusted_tokens = _FIRST_TRUST
+        """Larger steps have not been seen, nor anything like them: a prediction may be far off."""
 
     def predict_ms(self, tokens: int, attended: int) -> float:
         """``attended`` is the sum over rows of the positions each looks at."""
-        features = (1.0, float(tokens), attended / 1000.0)
-        return sum(weight * feature for weight, feature in zip(self._weights, features, strict=True))
+        a, b, c = self._weights
+        return a + b * tokens + c * attended / 1000.0
 
     def observe(self, tokens: int, attended: int, took_ms: float) -> None:
-        features = (1.0, float(tokens), attended / 1000.0)
-        projected = [sum(row[j] * features[j] for j in range(_FEATURES)) for row in self._covariance]
-        denominator = _FORGETTING * _NOISE_MS2 + sum(features[i] * projected[i] for i in range(_FEATURES))
-        gain = [value / denominator for value in projected]
-        error = took_ms - sum(self._weights[i] * features[i] for i in range(_FEATURES))
-        self._weights = [max(_LEAST[i], self._weights[i] + gain[i] * error) for i in range(_FEATURES)]
+        self.trusted_tokens = max(self.trusted_tokens, 2 * tokens)
+        x, y = float(tokens), attended / 1000.0
+        (p00, p01, p02), (_, p11, p12), (_, _, p22) = self._covariance
+        k0, k1, k2 = p00 + p01 * x + p02 * y, p01 + p11 * x + p12 * y, p02 + p12 * x + p22 * y
+        scale = 1.0 / (_FORGETTING * _NOISE_MS2 + k0 + k1 * x + k2 * y)
+        a, b, c = self._weights
+        error = (took_ms - a - b * x - c * y) * scale
+        self._weights = [
+            max(_LEAST[0], a + k0 * error),
+            max(_LEAST[1], b + k1 * error),
+            max(_LEAST[2], c + k2 * error),
+        ]
+        q00, q01, q02 = p00 - k0 * k0 * scale, p01 - k0 * k1 * scale, p02 - k0 * k2 * scale
+        q11, q12, q22 = p11 - k1 * k1 * scale, p12 - k1 * k2 * scale, p22 - k2 * k2 * scale
+        grown = 1.0 / _FORGETTING
         self._covariance = [
-            [(self._covariance[i][j] - gain[i] * projected[j]) / _FORGETTING for j in range(_FEATURES)]
-            for i in range(_FEATURES)
+            [q00 * grown, q01 * grown, q02 * grown],
+            [q01 * grown, q11 * grown, q12 * grown],
+            [q02 * grown, q12 * grown, q22 * grown],
         ]
         # Steps that are all alike would let the covariance grow without end.
         if any(self._covariance[i][i] > 10.0 * _SPREAD[i] for i in range(_FEATURES)):

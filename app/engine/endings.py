@@ -11,7 +11,7 @@ from app.engine.requests import Request, RequestBook
 from app.engine.scheduler import Scheduler
 from app.engine.sequence import RunnerTraits
 from app.engine.sessions import SessionStore
-from app.errors import Overloaded, ParleyError
+from app.errors import Overloaded, ParleyError, StageTimeout
 
 
 class Endings:
@@ -40,44 +40,65 @@ class Endings:
         self._clock = clock
 
     def finish(self, request: Request, reason: Literal["stop", "length"]) -> None:
+        if request not in self._book:
+            return
         rest = request.text.finish() if request.text is not None else ""
         if rest:
-            request.sink(Delta(request.submit.id, rest))
+            request.sink(Delta(request.submit.id, rest, request.untold))
         now = self._clock()
-        self._meters.finished(now - request.submitted_s)
+        if not request.is_draft:
+            self._meters.finished(request.sequence, now)
         done = _done(request, reason, now)
-        self._leave(request, keep=True)
+        self._leave(request, now, keep=True)
         request.sink(done)
 
-    def cancel(self, request: Request) -> None:
+    def cancel(self, request: Request, heard_tokens: int | None = None) -> None:
+        """With ``heard_tokens``, that is also all of the reply that its session keeps."""
         if request not in self._book:
             return
         self._meters.cancelled += 1
-        done = _done(request, "cancelled", self._clock())
-        self._leave(request, keep=True)
+        now = self._clock()
+        done = _done(request, "cancelled", now)
+        self._leave(request, now, keep=True, heard_tokens=heard_tokens)
         request.sink(done)
 
     def fail(self, request: Request, error: ParleyError) -> None:
         if request not in self._book:
             return
         self._meters.failed += 1
-        self._leave(request, keep=False)
+        if request.sequence is None:
+            self._meters.refused += 1
+        self._leave(request, self._clock(), keep=False)
         retry_after_s = error.retry_after_s if isinstance(error, Overloaded) else 0.0
         request.sink(Failed(request.submit.id, error.code, str(error), retry_after_s))
 
-    def _leave(self, request: Request, *, keep: bool) -> None:
+    def time_out(self, request: Request) -> None:
+        """What has been said stays said, and its session keeps it."""
+        if request not in self._book:
+            return
+        self._meters.failed += 1
+        self._meters.timed_out += 1
+        self._leave(request, self._clock(), keep=True)
+        message = f"the reply was not finished within its deadline of {request.submit.deadline_s:.3g} s (deadline_s)"
+        request.sink(Failed(request.submit.id, StageTimeout.code, message))
+
+    def _leave(self, request: Request, now_s: float, *, keep: bool, heard_tokens: int | None = None) -> None:
         """Out of every book; the blocks go to the session if they can be trusted."""
         sequence = request.sequence
         if sequence is not None:
             self._scheduler.remove(sequence)
-            self._meters.cached_tokens += sequence.cached_tokens or 0
+            self._meters.ended(sequence)
             took_over = bool(sequence.blocks) or not self._can_reuse
             if keep and took_over and request.text is not None:
-                ledger = request.ledger.with_reply(sequence.reply, request.text.ends, request.text.text)
-                self._sessions.keep(sequence, ledger, can_reuse=self._can_reuse)
+                ledger = request.ledger
+                if not request.is_draft:
+                    ledger = ledger.with_reply(sequence.reply, request.text.ends, request.text.text)
+                self._sessions.keep(sequence, ledger, now_s, can_reuse=self._can_reuse)
             else:
                 self._sessions.drop(sequence)
             self._forget(request.key)
+        if heard_tokens is not None and request.session is not None:
+            self._sessions.truncate(request.session, heard_tokens)
         follower = self._book.leave(request)
         if follower is not None:
             self._begin(follower)

@@ -16,19 +16,24 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import Protocol
 
-from app.engine.beginnings import Beginnings, Outcome, Prepared
+from app.engine.beginnings import Beginnings, Constrain, Outcome, Prepared
 from app.engine.blocks import BlockPool
 from app.engine.endings import Endings
-from app.engine.messages import Delta, Failed, Figures, Submit
+from app.engine.messages import Delta, Failed, Figures, Submit, TokenLogprob
 from app.engine.meters import Meters
+from app.engine.plan import step_size
 from app.engine.prompt import PromptBuilder
 from app.engine.requests import Request, RequestBook, Sink
-from app.engine.scheduler import Limits, Scheduler, step_size
-from app.engine.sequence import Chunk, Draw, RunnerTraits
+from app.engine.scheduler import Limits, Scheduler
+from app.engine.sequence import Chunk, Draw, RunnerTraits, SessionKey
 from app.engine.sessions import SessionStore
 from app.errors import Overloaded, ParleyError, StageError
 
 log = logging.getLogger(__name__)
+
+_SIGN_OF_LIFE_S = 1.0
+"""A reply that is held back for others says this often that it will go on."""
+_SHORTEST_RETRY_S, _LONGEST_RETRY_S = 0.5, 30.0
 
 
 class StepBackend(Protocol):
@@ -55,22 +60,30 @@ class Engine:
         *,
         eos_ids: frozenset[int],
         max_waiting: int = 256,
+        session_ttl_s: float = 600.0,
         tokenising: Executor | None = None,
+        constrain: Constrain | None = None,
         after_step: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``tokenising`` prepares prompts away from the engine's thread; None prepares them in ``submit``."""
+        """``tokenising`` prepares prompts away from the engine's thread; None prepares them in ``submit``.
+
+        ``constrain`` makes json_schema possible (see grammar.py).
+        """
         self._backend = backend
         self._pool = pool
+        self._vocabulary = prompts.vocabulary
         self._eos_ids = eos_ids
         self._most_open = limits.max_running + max_waiting
         self._after_step = after_step
         self._clock = clock
         self._meters = Meters()
         self._book = RequestBook(self._most_open)
-        self.sessions = SessionStore(pool)
+        self.sessions = SessionStore(pool, session_ttl_s)
         self.scheduler = Scheduler(pool, self.sessions, limits, backend.traits)
-        self.beginnings = Beginnings(prompts, self._book, self.sessions, self.scheduler, tokenising, self._prepared)
+        self.beginnings = Beginnings(
+            prompts, self._book, self.sessions, self.scheduler, tokenising, constrain, self._prepared
+        )
         self._endings = Endings(
             self._book,
             self.scheduler,
@@ -86,6 +99,7 @@ class Engine:
         self._by_sequence: dict[int, Request] = {}
         self._stopping = False
         self._step_began_s: float | None = None
+        self._signs_due_s = 0.0
 
     # --- from any thread -----------------------------------------------------------------
 
@@ -106,31 +120,26 @@ class Engine:
         if request is not None:
             self._command(partial(self._endings.cancel, request))
 
-    def end_session(self, session: str) -> None:
-        self._command(partial(self._end_session, session))
+    def truncate(self, session: str, heard_tokens: int, salt: str = "") -> None:
+        """Cut the session's last reply to what was heard of it; a reply that is being made now ends there."""
+        key = (salt, session)
+        self._command(partial(self._truncate, key, heard_tokens, self._book.active(key)))
+
+    def end_session(self, session: str, salt: str = "") -> None:
+        """Forget a session, and end what is open of it."""
+        key = (salt, session)
+        self._command(partial(self._end_session, key, self._book.of_session(key)))
 
     def figures(self, memory_mb: float = 0.0) -> Figures:
-        began = self._step_began_s
-        meters, scheduler, pool = self._meters, self.scheduler, self._pool
-        return Figures(
-            running=len(scheduler.running),
-            waiting=len(self._book) - len(scheduler.running),
+        began, running = self._step_began_s, len(self.scheduler.running)
+        return self._meters.figures(
+            self._pool,
+            running=running,
+            waiting=max(0, len(self._book) - running),
             sessions=len(self.sessions),
-            blocks_total=pool.total,
-            blocks_free=pool.free,
-            blocks_cached=pool.cached,
-            blocks_held=pool.held,
-            steps=meters.steps,
-            prefill_tokens=meters.prefill_tokens,
-            decode_tokens=meters.decode_tokens,
-            cached_tokens=meters.cached_tokens,
-            preemptions=scheduler.preemptions,
-            evictions=pool.evictions,
-            cancelled=meters.cancelled,
-            failed=meters.failed,
-            finished=meters.completed,
+            session_evictions=self.sessions.evictions,
+            preemptions=self.scheduler.preemptions,
             step_age_s=self._clock() - began if began is not None else 0.0,
-            last_step_ms=meters.last_step_ms,
             memory_mb=memory_mb,
         )
 
@@ -146,7 +155,8 @@ class Engine:
         while not self._stopping:
             self._wake.clear()
             if not self._safe_step() and not self._commands and not self._stopping:
-                self._wake.wait()
+                deadline_s = self._book.next_deadline_s
+                self._wake.wait(None if deadline_s is None else max(0.0, deadline_s - self._clock()))
         self._drain()
         for request in self._book.everybody():
             self._endings.cancel(request)
@@ -155,11 +165,15 @@ class Engine:
     def step(self) -> bool:
         """One step; False if there was nothing to do."""
         acted = self._drain()
-        chunks = self.scheduler.plan(self._clock())
+        now = self._clock()
+        for request in self._book.overdue(now):
+            self._endings.time_out(request)
+            acted = True
+        chunks = self.scheduler.plan(now)
         if chunks:
-            self._step_began_s = self._clock()
+            self._step_began_s = now
             try:
-                self._run(chunks)
+                self._run(chunks, now)
             finally:
                 self._step_began_s = None
         if chunks or acted:
@@ -175,15 +189,14 @@ class Engine:
             self._reset()
             return True
 
-    def _run(self, chunks: list[Chunk]) -> None:
-        began = self._clock()
+    def _run(self, chunks: list[Chunk], began_s: float) -> None:
         try:
             draws = self._backend.step(chunks)
         except Exception as error:
             self._isolate(chunks, error)
             return
         self._advance(chunks, draws)
-        took_ms = (self._clock() - began) * 1000.0
+        took_ms = (self._clock() - began_s) * 1000.0
         self.scheduler.cost.observe(*step_size(chunks), took_ms)
         self._meters.stepped(took_ms, len(chunks))
 
@@ -201,34 +214,62 @@ class Engine:
                     self._advance([chunk], draws)
             else:
                 self._endings.fail(request, StageError(f"the model failed on this request: {error}"))
+        self.scheduler.check()
 
     def _advance(self, chunks: SequenceOf[Chunk], draws: list[Draw]) -> None:
+        now = self._clock()
         sampling = [chunk for chunk in chunks if chunk.samples]
-        prefilled = sum(chunk.count for chunk in chunks if chunk.count > 1 or not chunk.samples)
-        self._meters.steps += 1
-        self._meters.prefill_tokens += prefilled
-        self._meters.decode_tokens += sum(chunk.count for chunk in chunks) - prefilled
+        self._meters.planned(chunks)
         self.scheduler.complete(chunks)
         for chunk, draw in zip(sampling, draws, strict=True):
-            self._take_token(self._by_sequence[chunk.sequence.key], draw)
+            self._take_token(self._by_sequence[chunk.sequence.key], draw, now)
+        if len(sampling) < len(chunks):
+            for chunk in chunks:
+                if chunk.sequence.only_prefill and not chunk.sequence.pending:
+                    self._endings.finish(self._by_sequence[chunk.sequence.key], "length")
+        if now >= self._signs_due_s:
+            self._give_signs_of_life(now)
 
-    def _take_token(self, request: Request, draw: Draw) -> None:
+    def _take_token(self, request: Request, draw: Draw, now_s: float) -> None:
         sequence, text = request.sequence, request.text
         assert sequence is not None
         assert text is not None
-        if not sequence.first_token_s:
-            sequence.first_token_s = self._clock()
+        if draw.fault:
+            self._endings.fail(request, StageError(draw.fault))
+            return
+        if sequence.first_token_s:
+            self._meters.inter_token_ms.add((now_s - sequence.last_token_s) * 1000.0)
+        else:
+            sequence.first_token_s = request.told_s = now_s
+            self._meters.began(sequence, now_s)
+        sequence.last_token_s = now_s
         if draw.token in self._eos_ids and not sequence.sampling.ignore_eos:
             self._endings.finish(request, "stop")
             return
         sequence.ids.append(draw.token)
+        request.untold += 1
         shown = text.push(draw.token)
-        if shown:
-            request.sink(Delta(request.submit.id, shown))
-        if text.stopped:
+        if shown or draw.logprob is not None:
+            logprobs = () if draw.logprob is None else (self._logprob(draw.token, draw.logprob, draw.top),)
+            request.sink(Delta(request.submit.id, shown, request.untold, logprobs))
+            request.untold, request.told_s = 0, now_s
+        constraint = sequence.constraint
+        if text.stopped or (constraint is not None and constraint.is_finished(sequence.reply)):
             self._endings.finish(request, "stop")
         elif sequence.reply_tokens >= sequence.max_tokens:
             self._endings.finish(request, "length")
+
+    def _logprob(self, token: int, logprob: float, top: tuple[tuple[int, float], ...]) -> TokenLogprob:
+        decode = self._vocabulary.decode
+        return TokenLogprob(decode([token]), logprob, tuple((decode([other]), value) for other, value in top))
+
+    def _give_signs_of_life(self, now_s: float) -> None:
+        """To whoever has begun to listen and is made to wait: silence would be taken for a fault."""
+        self._signs_due_s = now_s + _SIGN_OF_LIFE_S
+        for request in self._by_sequence.values():
+            if request.told_s and now_s - request.told_s >= _SIGN_OF_LIFE_S:
+                request.sink(Delta(request.submit.id, "", 0))
+                request.told_s = now_s
 
     # --- commands ------------------------------------------------------------------------
 
@@ -243,12 +284,21 @@ class Engine:
 
     def _admit(self, request: Request, prepared: Prepared) -> None:
         if request not in self._book:
-            return  # cancelled while it was tokenised
+            return  # ended while it was tokenised
+        if request.is_draft and not self._backend.traits.can_reuse:
+            self._endings.finish(request, "length")  # nothing that it computes could be taken up
+            return
         self._by_sequence[request.key] = request
         self.scheduler.add(self.beginnings.sequence(request, prepared))
 
-    def _end_session(self, session: str) -> None:
-        for request in self._book.of_session(session):
+    def _truncate(self, session: SessionKey, heard_tokens: int, request: Request | None) -> None:
+        if request is not None and request in self._book and not request.is_draft:
+            self._endings.cancel(request, heard_tokens)
+        else:
+            self.sessions.truncate(session, heard_tokens)
+
+    def _end_session(self, session: SessionKey, requests: list[Request]) -> None:
+        for request in requests:
             self._endings.cancel(request)
         self.sessions.end(session)
 
@@ -280,7 +330,11 @@ class Engine:
         self._after_step()
 
     def _overloaded(self) -> Overloaded:
+        """In the time that it takes to answer half of those who wait, there will be room again."""
+        limits = self.scheduler.limits
+        waiting = self._most_open - limits.max_running
+        retry_s = self._meters.reply_s * waiting / limits.max_running / 2.0
         return Overloaded(
             f"{self._most_open} replies are running or waiting (llm.max_running + llm.max_waiting): try again later",
-            retry_after_s=max(0.5, self._meters.reply_s),
+            retry_after_s=min(_LONGEST_RETRY_S, max(_SHORTEST_RETRY_S, retry_s)),
         )

@@ -48,6 +48,10 @@ class Ledger:
         """Offset in the text after the first ``kept`` tokens."""
         return self.ends[kept - 1] if kept else 0
 
+    def first(self, kept: int) -> Ledger:
+        """The ledger cut after ``kept`` tokens."""
+        return Ledger(self.text[: self.cut_offset(kept)], self.ids[:kept], self.ends[:kept])
+
     def with_reply(self, ids: Sequence[int], ends: Sequence[int], text: str) -> Ledger:
         """The ledger after the model added ``ids``; ``ends`` count from the start of the reply's ``text``."""
         base = len(self.text) + len(CONTENT_MARK)

@@ -86,14 +86,22 @@ class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
 
 
 class EndSession(msgspec.Struct, frozen=True, tag="end_session"):
+    """Forget a session; ``salt`` as in its Submit."""
+
     session: str
+    salt: str = ""
 
 
 class Truncate(msgspec.Struct, frozen=True, tag="truncate"):
-    """Cut the session's last reply to its first ``heard_tokens`` tokens, in the ledger and in the KV cache."""
+    """Cut the session's last reply to its first ``heard_tokens`` tokens, in the ledger and in the KV cache.
+
+    A reply that is still being made is cancelled first. After a draft (only_prefill), which has no reply, nothing
+    is cut; ``salt`` as in the session's Submit.
+    """
 
     session: str
     heard_tokens: int
+    salt: str = ""
 
 
 class Ping(msgspec.Struct, frozen=True, tag="ping"):
@@ -138,7 +146,10 @@ class TokenLogprob(msgspec.Struct, frozen=True):
 
 
 class Delta(msgspec.Struct, frozen=True, tag="delta"):
-    """``tokens`` counts the tokens drawn since the last Delta; ``text`` may be "" while only they are news."""
+    """``tokens`` counts the tokens drawn since the last Delta; ``text`` may be "" where only ``logprobs`` are news.
+
+    A reply that is held back for others says once a second that it will go on: with no tokens and no text.
+    """
 
     id: int
     text: str

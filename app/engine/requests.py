@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from typing import TypeAlias
 
 from app.engine.ledger import Ledger
 from app.engine.messages import ReplyEvent, Submit
-from app.engine.sequence import Sequence
+from app.engine.sequence import Sequence, SessionKey
 from app.engine.text import ReplyText
 
 Sink: TypeAlias = Callable[[ReplyEvent], None]
@@ -28,6 +29,21 @@ class Request:
     """None until it was tokenised."""
     ledger: Ledger = field(default_factory=Ledger)
     text: ReplyText | None = None
+    base: Ledger | None = None
+    """Of the draft that it supersedes: what need not be tokenised again. None: the session's own."""
+    untold: int = 0
+    """Tokens drawn since the last Delta."""
+    told_s: float = 0.0
+    """When the last Delta was sent."""
+
+    @property
+    def session(self) -> SessionKey | None:
+        name = self.submit.session
+        return None if name is None else (self.submit.salt, name)
+
+    @property
+    def is_draft(self) -> bool:
+        return self.submit.only_prefill
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +65,10 @@ class RequestBook:
         self._most_open = most_open
         self._lock = threading.Lock()
         self._open: dict[int, Request] = {}
-        self._active: dict[str, Request] = {}
-        self._following: dict[str, Request] = {}
+        self._active: dict[SessionKey, Request] = {}
+        self._following: dict[SessionKey, Request] = {}
+        self._deadlines: list[tuple[float, int]] = []
+        """A heap of moments and keys; those that have ended meanwhile are left in until their turn."""
         self._next_key = 0
 
     def __len__(self) -> int:
@@ -67,29 +85,61 @@ class RequestBook:
             return list(self._open.values())
 
     def enter(self, submit: Submit, sink: Sink, now_s: float) -> Entry:
-        """Note a new request. A newer one of a session takes the place of the older, which must end first."""
+        """Note a new request. A newer one of a session takes the place of the older, which must end first.
+
+        A draft leaves no reply behind that its successor would have to wait for; and it ends no reply, it waits.
+        """
         with self._lock:
             self._next_key += 1
             request = Request(self._next_key, submit, sink, now_s)
             full = len(self._open) >= self._most_open
             self._open[request.key] = request
-            session = submit.session
-            if full or session is None:
-                return Entry(request, refused=full, may_begin=not full)
+            session = request.session
+            if full:
+                return Entry(request, refused=True, may_begin=False)
+            if submit.deadline_s is not None:
+                heapq.heappush(self._deadlines, (now_s + submit.deadline_s, request.key))
+            if session is None:
+                return Entry(request)
             older = self._active.get(session)
             if older is None:
                 self._active[session] = request
                 return Entry(request)
+            if older.is_draft:
+                self._active[session] = request
+                if older.sequence is not None:
+                    request.base = older.ledger
+                return Entry(request, superseded=(older,))
             replaced = self._following.get(session)
             self._following[session] = request
-            superseded = (older,) if replaced is None else (replaced, older)
+            ending = (replaced, None if request.is_draft else older)
+            superseded = tuple(ended for ended in ending if ended is not None)
             return Entry(request, superseded=superseded, may_begin=False)
+
+    @property
+    def next_deadline_s(self) -> float | None:
+        with self._lock:
+            while self._deadlines and self._deadlines[0][1] not in self._open:
+                heapq.heappop(self._deadlines)
+            return self._deadlines[0][0] if self._deadlines else None
+
+    def overdue(self, now_s: float) -> list[Request]:
+        """Open requests whose deadline has passed; each is returned once."""
+        if not self._deadlines:
+            return []
+        late: list[Request] = []
+        with self._lock:
+            while self._deadlines and self._deadlines[0][0] <= now_s:
+                request = self._open.get(heapq.heappop(self._deadlines)[1])
+                if request is not None:
+                    late.append(request)
+        return late
 
     def leave(self, request: Request) -> Request | None:
         """Strike a request that has ended; returns the one of its session that may begin now."""
         with self._lock:
             self._open.pop(request.key, None)
-            session = request.submit.session
+            session = request.session
             if session is None:
                 return None
             if self._following.get(session) is request:
@@ -104,7 +154,10 @@ class RequestBook:
                 self._active[session] = follower
             return follower
 
-    def of_session(self, session: str) -> list[Request]:
+    def active(self, session: SessionKey) -> Request | None:
+        return self._active.get(session)
+
+    def of_session(self, session: SessionKey) -> list[Request]:
         """The open requests of a session, the newest first, so that ending them in this order starts none."""
         with self._lock:
             found = (self._following.get(session), self._active.get(session))
@@ -115,3 +168,4 @@ class RequestBook:
             self._open.clear()
             self._active.clear()
             self._following.clear()
+            self._deadlines.clear()

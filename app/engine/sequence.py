@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
-from app.engine.messages import SamplingSpec
+from app.engine.messages import Priority, SamplingSpec
+
+if TYPE_CHECKING:
+    from app.engine.grammar import Constraint
 
 GRID = 32
 """Prefill is attended to in cells that end at multiples of this. Rounding in attention kernels depends on
 how many rows and keys a call has; with fixed cells, a prompt's keys and values come out bit for bit the
 same whatever else shared its steps."""
+
+SessionKey: TypeAlias = tuple[str, str]
+"""Tenant and name: two tenants may use the same name."""
 
 
 @dataclass(slots=True, eq=False)
@@ -25,7 +32,11 @@ class Sequence:
     arrived_s: float
     max_tokens: int = 256
     salt: bytes = b""
-    session: str | None = None
+    session: SessionKey | None = None
+    priority: Priority = "normal"
+    spoken: bool = False
+    only_prefill: bool = False
+    """Nothing is drawn: it ends when its ids are computed."""
     blocks: list[int] = field(default_factory=list)
     computed: int = 0
     indexed: int = 0
@@ -33,8 +44,17 @@ class Sequence:
     last_digest: bytes = b""
     cached_tokens: int | None = None
     """Taken over at the first admission; recomputing after a preemption does not count as reuse."""
+    reached: int = 0
+    """Most tokens that were ever computed: up to there, running them is computing again."""
+    displaced: bool = False
+    """Gave up its place to a more urgent one; that is asked of nobody twice."""
+    place_s: float = 0.0
+    """What it is sorted by while it waits or is prefilled (see urgency.py)."""
     started_s: float = 0.0
     first_token_s: float = 0.0
+    last_token_s: float = 0.0
+    constraint: Constraint | None = None
+    """What the reply must keep to."""
 
     @property
     def pending(self) -> int:
@@ -77,16 +97,20 @@ class Chunk:
     @property
     def samples(self) -> bool:
         """Whether the last row yields the sequence's next token."""
-        return self.stop == len(self.sequence.ids)
+        return self.start + self.count == len(self.sequence.ids) and not self.sequence.only_prefill
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """A sequence's next token; with log-probabilities (natural logarithm) where its sampling asks for them."""
+    """A sequence's next token; with log-probabilities (natural logarithm) where its sampling asks for them.
+
+    With a ``fault`` there is no token: nothing could be drawn for this sequence, and its KV cannot be trusted.
+    """
 
     token: int
     logprob: float | None = None
     top: tuple[tuple[int, float], ...] = ()
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)

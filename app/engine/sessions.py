@@ -7,17 +7,25 @@ from dataclasses import dataclass, field
 
 from app.engine.blocks import BlockPool
 from app.engine.ledger import Ledger
-from app.engine.sequence import Sequence
+from app.engine.sequence import Sequence, SessionKey
 
 MAX_SESSIONS = 4096
 """Ledgers kept; the one unused for longest is forgotten first and would be rebuilt from its messages."""
+
+MAX_LEDGER_TOKENS = 1_000_000
+"""Tokens of all ledgers together, some 100 bytes each; beyond, they are forgotten likewise."""
 
 _NOTHING = Ledger()
 
 
 @dataclass(slots=True)
 class Session:
+    """``computed`` of the ledger's ids have their keys and values in ``blocks``."""
+
     ledger: Ledger
+    reply_start: int
+    """Where the ids of its last reply begin."""
+    used_s: float
     blocks: list[int] = field(default_factory=list)
     computed: int = 0
     indexed: int = 0
@@ -25,18 +33,37 @@ class Session:
 
 
 class SessionStore:
-    """Sessions in order of use. Only the engine thread changes it; ``ledger`` may be read from anywhere."""
+    """Sessions in order of use. Only the engine thread changes it; ``ledger`` may be read from anywhere.
 
-    def __init__(self, pool: BlockPool) -> None:
+    A session's blocks are pinned for ``ttl_s`` seconds after its last turn; then they are ordinary
+    cached prefixes. When room is short, the session unused for longest loses its pin first. A session
+    without blocks still has its ledger, from which the next turn is computed again.
+    """
+
+    def __init__(self, pool: BlockPool, ttl_s: float = 600.0) -> None:
         self._pool = pool
-        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._ttl_s = ttl_s
+        self._sessions: OrderedDict[SessionKey, Session] = OrderedDict()
+        self._holding: OrderedDict[SessionKey, Session] = OrderedDict()
+        """Those that have blocks, in the same order."""
+        self._ledger_tokens = 0
+        self.evictions = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def ledger(self, name: str | None) -> Ledger:
-        session = self._sessions.get(name) if name is not None else None
+    def ledger(self, key: SessionKey | None) -> Ledger:
+        session = self._sessions.get(key) if key is not None else None
         return session.ledger if session is not None else _NOTHING
+
+    @property
+    def idle_blocks(self) -> int:
+        """Blocks that sessions hold while none of their replies is being made; shared ones count for each."""
+        return sum(len(session.blocks) for session in self._holding.values())
+
+    def holdings(self) -> list[list[int]]:
+        """The blocks of each session, for the books to be checked."""
+        return [session.blocks for session in self._holding.values()]
 
     def adopt(self, sequence: Sequence, *, can_reuse: bool) -> int:
         """Give a sequence that starts what is already computed of its prompt; returns how many tokens.
@@ -45,88 +72,128 @@ class SessionStore:
         token is always run again, because its logits are needed.
         """
         self._drop_blocks_of(sequence)
-        session = self._sessions.get(sequence.session) if sequence.session is not None else None
+        key = sequence.session
+        session = self._sessions.get(key) if key is not None else None
         if not can_reuse:
-            if session is not None:
-                self._release(session)
             return 0
         limit = len(sequence.ids) - 1
-        from_session = self._usable(session, sequence, limit) if session is not None else 0
+        from_session = _agreed(session, sequence, limit) if session is not None else 0
         shared = self._pool.match(sequence.ids[:limit], sequence.salt)
         from_index = len(shared) * self._pool.block_tokens
-        if session is not None and from_session >= from_index:
-            self._move(session, sequence, from_session)
-            return sequence.computed
+        if session is not None and key is not None:
+            self._holding.pop(key, None)
+            if from_session >= from_index:
+                self._move(session, sequence, from_session)
+                return sequence.computed
         for block in shared:
             self._pool.acquire(block)
         if session is not None:
             self._release(session)
-        sequence.blocks = shared
-        sequence.computed = from_index
-        self._restart_index(sequence)
+        if shared:
+            sequence.blocks, sequence.computed, sequence.indexed = shared, from_index, len(shared)
+            sequence.last_digest = self._pool.digest(shared[-1]) or b""
         return from_index
 
-    def keep(self, sequence: Sequence, ledger: Ledger, *, can_reuse: bool) -> None:
+    def extend(self, sequence: Sequence) -> int:
+        """Take up prefixes that others have computed meanwhile; returns how many tokens. Whole blocks only."""
+        size = self._pool.block_tokens
+        if sequence.indexed * size != sequence.computed:
+            return 0
+        found = self._pool.match(sequence.ids[:-1], sequence.last_digest, start=sequence.computed)
+        for block in found:
+            self._pool.acquire(block)
+        if found:
+            replaced = sequence.blocks[sequence.indexed : sequence.indexed + len(found)]
+            sequence.blocks[sequence.indexed : sequence.indexed + len(found)] = found
+            self._pool.release(replaced)
+            sequence.indexed += len(found)
+            sequence.computed += len(found) * size
+            sequence.last_digest = self._pool.digest(found[-1]) or b""
+        return len(found) * size
+
+    def keep(self, sequence: Sequence, ledger: Ledger, now_s: float, *, can_reuse: bool) -> None:
         """Hand the blocks of a sequence that ended over to its session, or let them go if it has none."""
-        if sequence.session is None:
+        key = sequence.session
+        if key is None:
             self.drop(sequence)
             return
-        old = self._sessions.pop(sequence.session, None)
-        if old is not None:
-            self._release(old)
-        session = Session(ledger)
+        self.end(key)
+        session = Session(ledger, sequence.prompt_tokens, now_s)
         if can_reuse:
             session.blocks, sequence.blocks = sequence.blocks, []
-            spare = session.blocks[self._pool.needed(sequence.computed) :]
-            self._pool.release(spare)
-            del session.blocks[len(session.blocks) - len(spare) :]
             session.computed, session.indexed = sequence.computed, sequence.indexed
             session.last_digest = sequence.last_digest
+            self._cut(session, session.computed)
         self._drop_blocks_of(sequence)
-        self._sessions[sequence.session] = session
-        while len(self._sessions) > MAX_SESSIONS:
-            _, oldest = self._sessions.popitem(last=False)
-            self._release(oldest)
+        self._sessions[key] = session
+        if session.blocks:
+            self._holding[key] = session
+        self._ledger_tokens += len(ledger.ids)
+        while len(self._sessions) > MAX_SESSIONS or (
+            self._ledger_tokens > MAX_LEDGER_TOKENS and len(self._sessions) > 1
+        ):
+            self.end(next(iter(self._sessions)))
+
+    def truncate(self, key: SessionKey, heard_tokens: int) -> None:
+        """Cut the last reply to its first ``heard_tokens``; the blocks of the rest are free at once."""
+        session = self._sessions.get(key)
+        if session is None:
+            return
+        keep = session.reply_start + max(0, heard_tokens)
+        if keep >= len(session.ledger.ids):
+            return
+        self._ledger_tokens -= len(session.ledger.ids) - keep
+        session.ledger = session.ledger.first(keep)
+        self._cut(session, min(session.computed, keep))
+        if not session.blocks:
+            self._holding.pop(key, None)
 
     def drop(self, sequence: Sequence) -> None:
         """Let go of everything a sequence holds; full blocks stay findable as prefixes."""
         self._drop_blocks_of(sequence)
 
-    def end(self, name: str) -> None:
-        session = self._sessions.pop(name, None)
+    def end(self, key: SessionKey) -> None:
+        session = self._sessions.pop(key, None)
         if session is not None:
+            self._ledger_tokens -= len(session.ledger.ids)
+            self._holding.pop(key, None)
             self._release(session)
 
+    def expire(self, now_s: float) -> None:
+        """Unpin what was not used for the time to live."""
+        while self._holding:
+            key, session = next(iter(self._holding.items()))
+            if now_s - session.used_s < self._ttl_s:
+                return
+            self._evict(key, session)
+
     def evict_one(self) -> bool:
-        """Free the blocks of the session unused for longest; False if no idle session holds any."""
-        for session in self._sessions.values():
-            if session.blocks:
-                self._release(session)
-                return True
-        return False
+        """Unpin the session unused for longest; False if none holds any blocks."""
+        if not self._holding:
+            return False
+        self._evict(*next(iter(self._holding.items())))
+        return True
 
     def forget_everything(self) -> None:
         for session in self._sessions.values():
             self._release(session)
-        self._sessions.clear()
+        self.reset()
 
     def reset(self) -> None:
         """Forget everything without giving blocks back: the pool starts afresh too."""
         self._sessions.clear()
+        self._holding.clear()
+        self._ledger_tokens = 0
 
-    def _usable(self, session: Session, sequence: Sequence, limit: int) -> int:
-        known = session.ledger.ids
-        agreed = min(session.computed, limit)
-        if list(known[:agreed]) == sequence.ids[:agreed]:
-            return agreed
-        return next(index for index in range(agreed) if known[index] != sequence.ids[index])
+    def _evict(self, key: SessionKey, session: Session) -> None:
+        del self._holding[key]
+        self._release(session)
+        self.evictions += 1
 
     def _move(self, session: Session, sequence: Sequence, tokens: int) -> None:
         size = self._pool.block_tokens
+        self._cut(session, tokens)
         blocks, session.blocks, session.computed = session.blocks, [], 0
-        keep = self._pool.needed(tokens)
-        self._pool.release(blocks[keep:])
-        blocks = blocks[:keep]
         if tokens % size and not self._pool.is_private(blocks[-1]):
             # The last block will be written into, and others may be reading it as their prefix.
             self._pool.release(blocks[-1:])
@@ -135,12 +202,14 @@ class SessionStore:
         sequence.blocks, sequence.computed = blocks, tokens
         if session.indexed <= tokens // size:
             sequence.indexed, sequence.last_digest = session.indexed, session.last_digest
-        else:
-            self._restart_index(sequence)
+        # Otherwise the blocks are offered to the index anew; those already in it are found there.
 
-    def _restart_index(self, sequence: Sequence) -> None:
-        """Offer the blocks anew; those already in the index are found there."""
-        sequence.indexed, sequence.last_digest = 0, sequence.salt
+    def _cut(self, session: Session, tokens: int) -> None:
+        keep = self._pool.needed(tokens)
+        spare = session.blocks[keep:]
+        del session.blocks[keep:]
+        session.computed = tokens
+        self._pool.release(spare)
 
     def _drop_blocks_of(self, sequence: Sequence) -> None:
         blocks, sequence.blocks = sequence.blocks, []
@@ -152,3 +221,12 @@ class SessionStore:
         blocks, session.blocks, session.computed = session.blocks, [], 0
         session.indexed, session.last_digest = 0, b""
         self._pool.release(blocks)
+
+
+def _agreed(session: Session, sequence: Sequence, limit: int) -> int:
+    """How many computed tokens of the session begin the sequence too."""
+    known = session.ledger.ids
+    agreed = min(session.computed, limit)
+    if list(known[:agreed]) == sequence.ids[:agreed]:
+        return agreed
+    return next(index for index in range(agreed) if known[index] != sequence.ids[index])

@@ -42,6 +42,7 @@ from app.engine.messages import (
     SamplingSpec,
     Shutdown,
     Submit,
+    Truncate,
     decode_commands,
     frame,
 )
@@ -188,6 +189,7 @@ class Worker:
             load_s=loaded_at - began,
             warm_up_s=time.monotonic() - loaded_at,
             memory_mb=self._memory_mb(),
+            tool_format=loaded.prompts.tool_format,
         )
         return engine, ready
 
@@ -235,8 +237,10 @@ class Worker:
                 key = connection.keys.get(id)
                 if key is not None:
                     engine.cancel(key)
-            case EndSession(session):
-                engine.end_session(session)
+            case EndSession():
+                engine.end_session(command.session, command.salt)
+            case Truncate():
+                engine.truncate(command.session, command.heard_tokens, command.salt)
 
     def _memory_mb(self) -> float:
         return float(self._process.memory_info().rss) / (1024 * 1024)

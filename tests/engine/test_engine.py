@@ -55,16 +55,25 @@ def test_what_others_do_never_changes_a_reply() -> None:
     assert [reply.text for reply in replies] == alone
 
 
-@pytest.mark.parametrize(("turns", "sampling"), [("x" * 2000, {}), ("hi", {"max_tokens": 2000})])
-def test_what_cannot_fit_is_refused_and_others_go_on(turns: str, sampling: dict[str, int]) -> None:
+@pytest.mark.parametrize("max_tokens", [1, 20, None])
+def test_a_prompt_without_room_for_a_reply_is_refused_and_others_go_on(max_tokens: int | None) -> None:
     world = EngineWorld(context=1024)
     others = [world.ask(f"other {number}", max_tokens=30) for number in range(4)]
     world.step()
-    refused = world.ask(turns, **sampling)
+    refused = world.ask("x" * 2000, max_tokens=max_tokens)
     world.run()
     assert refused.failed.code == "context_length_exceeded"
     assert "llm.context_tokens" in refused.failed.message
     assert all(other.done.counts.completion_tokens == 30 for other in others)
+
+
+@pytest.mark.parametrize("max_tokens", [2000, None])
+def test_a_reply_may_be_as_long_as_there_is_room(max_tokens: int | None) -> None:
+    world = EngineWorld(context=200)
+    reply = world.ask("hi", max_tokens=max_tokens)
+    world.run()
+    assert reply.done.reason == "length"
+    assert reply.done.counts.prompt_tokens + reply.done.counts.completion_tokens == 200
 
 
 def test_a_prompt_longer_than_the_pool_is_refused_by_the_pools_name() -> None:

@@ -104,12 +104,12 @@ class Listener:
 
     @property
     def done(self) -> Done:
-        assert isinstance(self.events[-1], Done), self.events
+        assert isinstance(self.events[-1], Done), self.events[-1]
         return self.events[-1]
 
     @property
     def failed(self) -> Failed:
-        assert isinstance(self.events[-1], Failed), self.events
+        assert isinstance(self.events[-1], Failed), self.events[-1]
         return self.events[-1]
 
 
