@@ -57,6 +57,8 @@ class LlmSettings(Section):
     """Replies decoded at once; others wait."""
     max_waiting: int = Field(256, ge=1)
     """Replies that may wait; more are refused with "overloaded"."""
+    session_ttl_s: float = Field(600.0, ge=0.0)
+    """How long the KV blocks of a session that says nothing are kept from others, as long as there is room."""
     first_token_timeout_s: float = Field(15.0, gt=0)
     stall_timeout_s: float = Field(3.0, gt=0)
     """Longest pause between two pieces of a reply before it counts as failed."""

@@ -105,10 +105,13 @@ class Connection:
 class Worker:
     """Socket on the event loop, model on the engine's thread, tokenising on a thread of its own."""
 
-    def __init__(self, options: LoadOptions, *, max_running: int, max_waiting: int, threads: int) -> None:
+    def __init__(
+        self, options: LoadOptions, *, max_running: int, max_waiting: int, session_ttl_s: float, threads: int
+    ) -> None:
         self._options = options
         self._max_running = max_running
         self._max_waiting = max_waiting
+        self._session_ttl_s = session_ttl_s
         self._threads = threads
         self._connections: set[Connection] = set()
         self._engine: Engine | None = None
@@ -174,7 +177,9 @@ class Worker:
             Limits(loaded.context_tokens, self._max_running),
             eos_ids=loaded.eos_ids,
             max_waiting=self._max_waiting,
+            session_ttl_s=self._session_ttl_s,
             tokenising=self._tokenising,
+            constrain=loaded.constrain,
             after_step=self._flush,
         )
         loaded_at = time.monotonic()
@@ -291,6 +296,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--context-tokens", type=int, default=4096)
     parser.add_argument("--max-running", type=int, default=64)
     parser.add_argument("--max-waiting", type=int, default=256)
+    parser.add_argument("--session-ttl-s", type=float, default=600.0)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--log-level", default="info")
     return parser.parse_args(arguments)
@@ -306,6 +312,7 @@ def main(exit_process: Callable[[int], None] = os._exit) -> None:
         options,
         max_running=arguments.max_running,
         max_waiting=arguments.max_waiting,
+        session_ttl_s=arguments.session_ttl_s,
         threads=arguments.threads,
     )
     asyncio.run(worker.serve(arguments.socket))

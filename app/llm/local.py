@@ -310,6 +310,7 @@ class LocalLanguageModel:
             "context-tokens": settings.context_tokens,
             "max-running": settings.max_running,
             "max-waiting": settings.max_waiting,
+            "session-ttl-s": settings.session_ttl_s,
             "threads": self._threads,
             "log-level": self._runtime.log_level,
         }
