@@ -33,15 +33,14 @@ FORMATS = (
     ToolFormat("glm", ("<tool_call>", "<arg_key>"), "<tool_call>", "</tool_call>"),
     # Qwen3-Coder, Qwen3.5, Nemotron 3: <function=name> with <parameter=name> elements.
     ToolFormat("qwen-xml", ("<tool_call>", "<function="), "<tool_call>", "</tool_call>"),
+    # Apriel, MiniMax M1: JSON objects one after the other, or a list.
+    ToolFormat("tool-calls", ("<tool_calls>",), "<tool_calls>", "</tool_calls>"),
     # Hermes, Qwen2.5, Qwen3, SmolLM3, Granite 4: one JSON object.
-    ToolFormat("hermes", ("<tool_call>",), "<tool_call>", "</tool_call>"),
+    ToolFormat("hermes", ("<tool_call>", '"name"'), "<tool_call>", "</tool_call>"),
     # Phi-4 mini closes its list, Granite 3 does not.
     ToolFormat("phi4", ("<|tool_call|>", "<|/tool_call|>"), "<|tool_call|>", "<|/tool_call|>"),
     ToolFormat("granite", ("<|tool_call|>",), "<|tool_call|>"),
     ToolFormat("nemotron", ("<TOOLCALL>",), "<TOOLCALL>", "</TOOLCALL>"),
-    # Apriel, MiniMax M1: JSON objects one after the other, or a list.
-    ToolFormat("tool-calls", ("<tool_calls>",), "<tool_calls>", "</tool_calls>"),
-    ToolFormat("functools", ("functools[",), "functools"),
     # Llama 3: the whole reply is one JSON object.
     ToolFormat("llama3", ('"parameters": dictionary of argument name',), inner=("<|python_tag|>",)),
 )
@@ -52,7 +51,8 @@ def tool_format(template: str) -> str:
     """The name of the format that a chat template teaches; "" if it takes no tools, or in a way that is not known."""
     if "tools" not in template:
         return ""
-    return next((known.name for known in FORMATS if all(sign in template for sign in known.signs)), "")
+    written = template.replace('\\"', '"')
+    return next((known.name for known in FORMATS if all(sign in written for sign in known.signs)), "")
 
 
 def format_named(name: str) -> ToolFormat | None:

@@ -59,7 +59,6 @@ WELL_FORMED = {
         '<tool_calls>\n{"name": "now", "arguments": {}}\n{"name": "now", "arguments": {}}\n</tool_calls>',
         [NOW, NOW],
     ),
-    "functools": (' functools[{"name": "now", "arguments": {}}]', [NOW]),
     "llama3": (
         '{"name": "get_weather", "parameters": {"city": "Paris", "days": 2}}; {"name": "now", "parameters": {}}',
         [WEATHER, NOW],
@@ -95,9 +94,7 @@ def test_calls_are_found_however_the_text_is_cut(name: str, places: list[int]) -
 
 
 @pytest.mark.parametrize("name", WELL_FORMED)
-@given(
-    st.text(st.sampled_from('ab <>[]{}|/"_\ntool_callTOOLCALLSfunctools😀')), st.lists(st.integers(0, 400), max_size=6)
-)
+@given(st.text(st.sampled_from('ab <>[]{}|/"_\ntool_callTOOLCALLS😀')), st.lists(st.integers(0, 400), max_size=6))
 def test_what_is_no_call_comes_through_to_the_letter(name: str, text: str, places: list[int]) -> None:
     assert read(name, cut(text, places)) == (text, [])
 
@@ -161,8 +158,8 @@ def test_ids_are_such_that_every_template_takes_them_back() -> None:
 
 def test_formats_are_told_apart_by_their_templates() -> None:
     assert tool_format("{% for m in messages %}{{ m.content }}{% endfor %}") == ""
-    assert tool_format("{% if tools %}<tool_call>{% endif %}") == "hermes"
-    assert tool_format("{% if xml_tools %}<tool_call>{% endif %}") == "hermes"
+    assert tool_format('{% if tools %}<tool_call>{"name": {% endif %}') == "hermes"
+    assert tool_format('{% if xml_tools %}<tool_call>{"name": {% endif %}') == "hermes"
     assert tool_format("{% if tools %}<tool_call><function={% endif %}") == "qwen-xml"
     assert tool_format("{% if tools %}[AVAILABLE_TOOLS]{% endif %}[TOOL_CALLS]") == "mistral"
     assert tool_format("{% if tools %}some way of its own{% endif %}") == ""
