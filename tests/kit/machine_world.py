@@ -62,6 +62,7 @@ class World:
     sample: int = 0
     recognitions: list[do.Transcribe] = field(default_factory=list)
     judgements: list[do.JudgeTurn] = field(default_factory=list)
+    summaries: list[do.Summarise] = field(default_factory=list)
     replies: dict[int, ReplyBooks] = field(default_factory=dict)
     current: int = 0
     """Generation that the playout accepts."""
@@ -85,6 +86,9 @@ class World:
             case do.Generate():
                 self.prompts.append(command.messages)
                 self._begin(ReplyBooks(command.generation))
+            case do.Summarise():
+                assert not self.summaries, "one summary at a time"
+                self.summaries.append(command)
             case do.Say():
                 self._begin(ReplyBooks(command.generation))
             case do.SayPhrase():
@@ -142,6 +146,15 @@ class World:
             work = self.judgements.pop(pick % len(self.judgements))
             self.post(ev.TurnJudged(work.utterance_id, work.revision, completeness))
 
+    def summarise(self, number: int) -> None:
+        """The summary that is being written arrives, or fails."""
+        if self.summaries:
+            work = self.summaries.pop()
+            if number % 3:
+                self.post(ev.Summarised(work.start, f"Summary of {len(work.messages)} messages."))
+            else:
+                self.post(ev.SummaryFailed(work.start, "stage_timeout", "x"))
+
     def write_word(self, pick: int, *, stale: bool) -> None:
         """The next word of a reply: text first, its sound later. Cancelled replies may still emit."""
         books = self._reply(pick, stale)
@@ -172,7 +185,8 @@ class World:
         books = self._reply(pick, stale)
         if books is not None and not books.text_ended and not books.is_phrase:
             books.text_ended = True
-            self.post(ev.ReplyTextEnded(books.generation, Usage(1, 0, 1)))
+            prompt_tokens = sum(6 + len(message.content) // 3 for message in self.prompts[-1]) if self.prompts else 0
+            self.post(ev.ReplyTextEnded(books.generation, Usage(prompt_tokens, 0, 1)))
 
     def end_sound(self, pick: int, *, stale: bool) -> None:
         books = self._reply(pick, stale)

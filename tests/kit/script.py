@@ -23,6 +23,7 @@ from app.dialogue.session import Session
 from app.dialogue.stages import Stages
 from app.errors import ContextOverflow
 from app.llm import Finished, GenerateRequest, LlmEvent, TextDelta, Usage
+from app.llm.base import FinishReason
 from app.telemetry.stage import StageReport
 
 MS_PER_CHAR = 40
@@ -90,6 +91,7 @@ class FakeLanguageModel:
     replies: list[list[str | float | Exception]] = field(default_factory=list)
     summaries: list[list[str | float | Exception]] = field(default_factory=list)
     context_tokens: int = 4096
+    finish_reason: FinishReason = "stop"
     first_token_s: float = 0.05
     token_s: float = 0.01
     requests: list[GenerateRequest] = field(default_factory=list)
@@ -121,7 +123,7 @@ class FakeLanguageModel:
                     self.tokens_sent += 1
                     yield TextDelta(word if sent == 0 else f" {word}")
                     sent += 1
-            yield Finished("stop", Usage(prompt_tokens, 0, sent))
+            yield Finished(self.finish_reason, Usage(prompt_tokens, 0, sent))
         finally:
             self.running -= 1
 
