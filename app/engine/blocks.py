@@ -7,11 +7,14 @@ Every block is in exactly one of three states: free, held (by one or more owners
 from __future__ import annotations
 
 import hashlib
+import re
 from array import array
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+
+_FREE_RUN = re.compile(rb"\x01+")
 
 
 @dataclass(slots=True)
@@ -41,13 +44,15 @@ class BlockPool:
     def reset(self) -> None:
         """Every block free, every prefix forgotten, whoever thought to own one."""
         self._blocks = [Block() for _ in range(self.total)]
-        self._free = set(range(self.total))
+        self._is_free = bytearray(b"\x01" * self.total)
+        """One byte a block: runs of free ones are found at the speed of a search in bytes."""
+        self._free = self.total
         self._cached: OrderedDict[int, None] = OrderedDict()
         self._index: dict[bytes, int] = {}
 
     @property
     def free(self) -> int:
-        return len(self._free)
+        return self._free
 
     @property
     def cached(self) -> int:
@@ -55,12 +60,12 @@ class BlockPool:
 
     @property
     def held(self) -> int:
-        return self.total - len(self._free) - len(self._cached)
+        return self.total - self._free - len(self._cached)
 
     @property
     def available(self) -> int:
         """Blocks that can be handed out now: the free ones, and the cached ones at the cost of their contents."""
-        return len(self._free) + len(self._cached)
+        return self._free + len(self._cached)
 
     def needed(self, tokens: int) -> int:
         return -(-tokens // self.block_tokens)
@@ -79,8 +84,10 @@ class BlockPool:
         for left in range(count, 0, -1):
             if not self._free:
                 self._evict_oldest()
-            block = last + 1 if last is not None and last + 1 in self._free else self._start_of_run(left)
-            self._free.remove(block)
+            follows = last is not None and last + 1 < self.total and self._is_free[last + 1]
+            block = last + 1 if last is not None and follows else self._start_of_run(left)
+            self._is_free[block] = 0
+            self._free -= 1
             self._blocks[block].refs = 1
             taken.append(block)
             last = block
@@ -102,7 +109,7 @@ class BlockPool:
             entry.refs -= 1
             if entry.refs == 0:
                 if entry.digest is None:
-                    self._free.add(block)
+                    self._set_free(block)
                 else:
                     self._cached[block] = None
 
@@ -128,7 +135,7 @@ class BlockPool:
             entry.digest, entry.tokens, entry.parent = None, (), b""
             if entry.refs == 0:
                 del self._cached[block]
-                self._free.add(block)
+                self._set_free(block)
 
     def digest(self, block: int) -> bytes | None:
         """The block's key in the prefix index, None if it has no entry there."""
@@ -171,14 +178,15 @@ class BlockPool:
                     raise AssertionError(f"block {index} has {counted.get(index, 0)} owners, not {entry.refs}")
                 if entry.refs > 1 and entry.digest is None:
                     raise AssertionError(f"block {index} is shared, but no prefix")
-        held = {index for index, entry in enumerate(self._blocks) if entry.refs > 0}
-        cached = set(self._cached)
-        if held & cached or held & self._free or cached & self._free:
-            raise AssertionError("a block is in two states")
-        if len(held) + len(cached) + len(self._free) != self.total:
-            raise AssertionError(f"{len(self._free)} free + {len(cached)} cached + {len(held)} held != {self.total}")
-        if any(self._blocks[block].digest is None for block in cached):
-            raise AssertionError("a cached block has no prefix")
+        held = 0
+        for index, entry in enumerate(self._blocks):
+            held += entry.refs > 0
+            if (entry.refs > 0) + (index in self._cached) + self._is_free[index] != 1:
+                raise AssertionError(f"block {index} is not in exactly one state")
+            if index in self._cached and entry.digest is None:
+                raise AssertionError(f"block {index} is cached, but no prefix")
+        if self._free + len(self._cached) + held != self.total:
+            raise AssertionError(f"{self._free} free + {len(self._cached)} cached + {held} held != {self.total}")
         if any(self._blocks[block].digest != digest for digest, block in self._index.items()):
             raise AssertionError("the prefix index points at another block's contents")
 
@@ -187,18 +195,15 @@ class BlockPool:
         self.unregister(block)
         self.evictions += 1
 
+    def _set_free(self, block: int) -> None:
+        self._is_free[block] = 1
+        self._free += 1
+
     def _start_of_run(self, count: int) -> int:
         """Where to begin a run of ``count``: in the middle of the widest gap if it is roomy, so both sides can grow."""
-        best_start, best_length = -1, 0
-        start, previous = -1, -2
-        for block in sorted(self._free):
-            if block != previous + 1:
-                start = block
-            if block - start + 1 > best_length:
-                best_start, best_length = start, block - start + 1
-            previous = block
-        spare = best_length - count
-        return best_start + spare // 2 if spare >= count and best_start > 0 else best_start
+        widest = max(_FREE_RUN.finditer(self._is_free), key=lambda gap: gap.end() - gap.start())
+        start, spare = widest.start(), widest.end() - widest.start() - count
+        return start + spare // 2 if spare >= count and start > 0 else start
 
 
 def prefix_digest(parent: bytes, tokens: Sequence[int]) -> bytes:
