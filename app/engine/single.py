@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from app.engine.sequence import Chunk, RunnerTraits, Sequence
+from app.engine.sequence import Chunk, RunnerTraits, Sequence, SessionKey
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class Cost:
 class _Held:
     """A cache and the ``ids`` that it has seen."""
 
-    session: str | None
+    session: SessionKey | None
     salt: bytes
     ids: list[int] = field(default_factory=list)
     cache: Any = None

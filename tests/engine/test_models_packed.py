@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from app.engine import attention, loader
+from app.engine import attention, choose
 from app.engine.attention import KvPool, Reach
 from app.engine.loader import load
 from app.engine.messages import SamplingSpec
@@ -86,9 +86,9 @@ def test_a_decode_row_is_the_same_bit_for_bit_whoever_sits_beside_it(model_type:
 @pytest.mark.parametrize("model_type", ALONE)
 def test_a_model_that_packing_would_falsify_is_never_run_packed(tmp_path: Path, model_type: str) -> None:
     folder = save_tiny(tmp_path, model_type, **ALONE[model_type])
-    loaded = load(LoadOptions(folder, dtype="float32", kv_cache_mb=1))
+    loaded = load(LoadOptions(folder, quantization="none", kv_cache_mb=1))
     assert loaded.runner == "one at a time"
-    assert not loaded.backend.traits.can_chunk
+    assert not loaded.backend.traits.can_reuse
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_reach_says_what_each_row_sees(reach: Reach, length: int, expected: li
 
 
 def _packed(model: Any) -> PackedRunner:
-    shapes = loader._kv_shapes(model, "cpu")
+    shapes = choose._kv_shapes(model, "cpu")
     assert shapes is not None
     model.set_attn_implementation(attention.NAME)
     return PackedRunner(model, KvPool(shapes, 8, BLOCK_TOKENS, torch.float32, "cpu"))
