@@ -120,3 +120,9 @@ def test_the_system_message_begins_with_the_prompt_so_that_a_new_summary_keeps_i
     assert with_summary.startswith("Be kind.\n\n")
     assert "Ann likes tea." in with_summary
     assert "left out" in system_text("", "", left_out=True)
+
+
+def test_where_the_user_spoke_often_without_an_answer_the_cut_lies_among_those() -> None:
+    entries = [*turn(), *[Entry("user", 50)] * 10]
+    assert cut(entries, 0, 0, aim=60, room=120) == 10, "the last two are what fits"
+    assert cut(entries, 0, 0, aim=20, room=30) == 11, "the last one stays even so"
