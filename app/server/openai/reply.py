@@ -51,7 +51,8 @@ class Reply(Response):
         self._one_call = one_call
         self._on_end = on_end
         self._started = False
-        self.background = None
+        self._sends = 0
+        """Counts the beginnings and the ends of writes: odd while one waits for the client to read."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Cancels the work within a step of the client's leaving, whatever phase it is in."""
@@ -59,7 +60,7 @@ class Reply(Response):
         watching = asyncio.create_task(_until_gone(receive), name="api-watch")
         status = CLIENT_GONE
         try:
-            await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
+            await self._first_of(working, watching)
             if working.done():
                 status = working.result()
         except asyncio.CancelledError:
@@ -73,6 +74,19 @@ class Reply(Response):
             await _end(watching)
             self._on_end(status)
 
+    async def _first_of(self, working: asyncio.Task[int], watching: asyncio.Task[None]) -> None:
+        """Until the work is done, the client gone, or one write has waited for it from one look to the next.
+
+        A look now and then, because a deadline for each write would cost more than all else that is done for it.
+        """
+        done: set[asyncio.Task[int] | asyncio.Task[None]] = set()
+        stuck_at = 0
+        while not done and (not stuck_at or stuck_at != self._sends):
+            stuck_at = self._sends if self._sends % 2 else 0
+            done, _ = await asyncio.wait(
+                (working, watching), timeout=SEND_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED
+            )
+
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Returns the status that the request deserved."""
         try:
@@ -82,7 +96,7 @@ class Reply(Response):
                 else:
                     await self._send_whole(events, send)
         except Exception as error:
-            if not isinstance(error, ParleyError | TimeoutError):
+            if not isinstance(error, ParleyError):
                 log_event(_log, "request_failed", level=logging.ERROR, error=error, path=scope["path"])
             refusal = api_error(error)
             await self._fail(refusal, scope, receive, send)
@@ -107,8 +121,9 @@ class Reply(Response):
             if not self._started:
                 await self._start(send)
                 data = shape.opening() + data
-            async with asyncio.timeout(SEND_TIMEOUT_S):
-                await send({"type": "http.response.body", "body": data, "more_body": True})
+            self._sends += 1
+            await send({"type": "http.response.body", "body": data, "more_body": True})
+            self._sends += 1
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send_whole(self, events: AsyncGenerator[LlmEvent, None], send: Send) -> None:
@@ -127,8 +142,9 @@ class Reply(Response):
                     body = self._shape.whole(deltas, calls, happened)
         length = (b"content-length", str(len(body)).encode())
         await self._start(send, (b"content-type", b"application/json"), length)
-        async with asyncio.timeout(SEND_TIMEOUT_S):
-            await send({"type": "http.response.body", "body": body, "more_body": False})
+        self._sends += 1
+        await send({"type": "http.response.body", "body": body, "more_body": False})
+        self._sends += 1
 
     async def _start(self, send: Send, *headers: tuple[bytes, bytes]) -> None:
         """No-transform and no buffering: a proxy that gathers events would undo the streaming."""
