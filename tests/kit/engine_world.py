@@ -1,12 +1,14 @@
 """An engine without a neural network: real scheduler, pool, ledger and text; a model whose next token is a hash.
 
-The model writes token ids into simulated blocks and reads its context back from them, so a block
-that was freed too early, shared wrongly or overwritten shows at once.
+The model writes token ids into simulated blocks and reads its context back from them, and a block
+is wiped the moment that it is free: so one that was freed too early, shared wrongly or overwritten
+shows at once. Time is virtual where a test gives the steps a cost.
 """
 
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -15,7 +17,8 @@ from tokenizers.models import BPE
 
 from app.engine.blocks import BlockPool
 from app.engine.engine import Engine
-from app.engine.messages import Delta, Done, Failed, Message, ReplyEvent, SamplingSpec, Submit
+from app.engine.messages import Delta, Done, Failed, Message, Priority, ReplyEvent, SamplingSpec, Submit
+from app.engine.plan import step_size
 from app.engine.prompt import PromptBuilder, Vocabulary
 from app.engine.scheduler import Limits
 from app.engine.sequence import Chunk, Draw, RunnerTraits
@@ -52,7 +55,13 @@ class HashModel:
         self._letters = [tokenizer.token_to_id(letter) for letter in "abcdefghijklmnopqrstuvwxyz"]
         self.script: Callable[[list[int]], int | None] = lambda context: None
         self.poison: Callable[[Chunk], bool] = lambda chunk: False
+        self.in_between: Callable[[], None] = lambda: None
+        """Called after the keys were written and before they are read: what another thread does meanwhile."""
+        self.after: Callable[[Sequence[Chunk]], None] = lambda chunks: None
         self.largest_step = 0
+
+    def wipe(self, block: int) -> None:
+        self._memory[block] = [-1] * BLOCK_TOKENS
 
     def step(self, chunks: Sequence[Chunk]) -> list[Draw]:
         if any(self.poison(chunk) for chunk in chunks):
@@ -62,6 +71,7 @@ class HashModel:
             for position in range(chunk.start, chunk.stop):
                 block = chunk.sequence.blocks[position // BLOCK_TOKENS]
                 self._memory[block][position % BLOCK_TOKENS] = chunk.sequence.ids[position]
+        self.in_between()
         drawn: list[int] = []
         for chunk in chunks:
             context = [
@@ -77,10 +87,23 @@ class HashModel:
                     if scripted is not None
                     else self._letters[int.from_bytes(digest, "big") % len(self._letters)]
                 )
+        self.after(chunks)
         return [Draw(token) for token in drawn]
 
     def forget(self, key: int) -> None:
         pass
+
+
+class WipingPool(BlockPool):
+    """Tells which block has just become free."""
+
+    def __init__(self, total: int, block_tokens: int, wipe: Callable[[int], None]) -> None:
+        super().__init__(total, block_tokens)
+        self._wipe = wipe
+
+    def _set_free(self, block: int) -> None:
+        super()._set_free(block)
+        self._wipe(block)
 
 
 @dataclass
@@ -88,11 +111,14 @@ class Listener:
     """Collects one request's events and insists on one terminal event, the last."""
 
     events: list[ReplyEvent] = field(default_factory=list)
+    times_s: list[float] = field(default_factory=list)
     key: int = 0
+    clock: Callable[[], float] = time.monotonic
 
     def __call__(self, event: ReplyEvent) -> None:
         assert not self.ended, "an event after the terminal one"
         self.events.append(event)
+        self.times_s.append(self.clock())
 
     @property
     def ended(self) -> bool:
@@ -103,24 +129,55 @@ class Listener:
         return "".join(event.text for event in self.events if isinstance(event, Delta))
 
     @property
+    def tokens(self) -> int:
+        return sum(event.tokens for event in self.events if isinstance(event, Delta))
+
+    @property
     def done(self) -> Done:
+        assert self.events, "nothing came"
         assert isinstance(self.events[-1], Done), self.events[-1]
         return self.events[-1]
 
     @property
     def failed(self) -> Failed:
+        assert self.events, "nothing came"
         assert isinstance(self.events[-1], Failed), self.events[-1]
         return self.events[-1]
 
 
-class EngineWorld:
-    """Engine, model and helpers to speak to them; every step is followed by a look at the books."""
+@dataclass
+class Clock:
+    """Stands still unless it is moved."""
 
-    def __init__(self, *, blocks: int = 64, context: int = 1024, max_running: int = 16, max_waiting: int = 256) -> None:
+    now_s: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class EngineWorld:
+    """Engine, model and helpers to speak to them; every step is followed by a look at the books.
+
+    With ``step_ms``, a function of rows and attended positions, time is virtual and passes in steps only.
+    """
+
+    def __init__(
+        self,
+        *,
+        blocks: int = 64,
+        context: int = 1024,
+        max_running: int = 16,
+        max_waiting: int = 256,
+        session_ttl_s: float = 600.0,
+        step_ms: Callable[[int, int], float] | None = None,
+    ) -> None:
         self.tokenizer = byte_tokenizer()
         self.model = HashModel(self.tokenizer, blocks)
-        self.pool = BlockPool(blocks, BLOCK_TOKENS)
+        self.pool = WipingPool(blocks, BLOCK_TOKENS, self.model.wipe)
         self.end_token = self.tokenizer.token_to_id("<|im_end|>")
+        self.clock = Clock()
+        if step_ms is not None:
+            self.model.after = lambda chunks: self.sleep(step_ms(*step_size(chunks)) / 1000.0)
         self.engine = Engine(
             self.model,
             PromptBuilder(Vocabulary(self.tokenizer), chatml),
@@ -128,19 +185,45 @@ class EngineWorld:
             Limits(context, max_running),
             eos_ids=frozenset({self.end_token}),
             max_waiting=max_waiting,
+            session_ttl_s=session_ttl_s,
+            clock=self.clock if step_ms is not None else time.monotonic,
         )
 
-    def ask(self, *turns: str, session: str | None = None, **sampling: object) -> Listener:
+    def ask(
+        self,
+        *turns: str,
+        session: str | None = None,
+        salt: str = "",
+        priority: Priority = "normal",
+        spoken: bool = False,
+        deadline_s: float | None = None,
+        only_prefill: bool = False,
+        **sampling: object,
+    ) -> Listener:
         """Submit a conversation whose turns alternate, the user first."""
         messages = tuple(Message("assistant" if i % 2 else "user", turn) for i, turn in enumerate(turns))
         spec = SamplingSpec(**{"max_tokens": 20, "ignore_eos": False, **sampling})  # type: ignore[arg-type]
-        listener = Listener()
-        listener.key = self.engine.submit(Submit(1, messages, spec, session), listener)
+        submit = Submit(
+            1,
+            messages,
+            spec,
+            session,
+            salt,
+            priority=priority,
+            spoken=spoken,
+            deadline_s=deadline_s,
+            only_prefill=only_prefill,
+        )
+        listener = Listener(clock=self.clock)
+        listener.key = self.engine.submit(submit, listener)
         return listener
+
+    def sleep(self, seconds: float) -> None:
+        self.clock.now_s += seconds
 
     def step(self) -> bool:
         worked = self.engine.step()
-        self.pool.check()
+        self.engine.scheduler.check()
         return worked
 
     def run(self, steps: int = 5000) -> None:
@@ -148,3 +231,11 @@ class EngineWorld:
             if not self.step():
                 return
         raise AssertionError("the engine does not come to rest")
+
+    def run_until(self, happened: Callable[[], bool], steps: int = 5000) -> int:
+        """How many steps it took."""
+        for number in range(steps):
+            if happened():
+                return number
+            self.step()
+        raise AssertionError("it does not happen")
