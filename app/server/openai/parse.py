@@ -123,7 +123,7 @@ def _decode(decode: Callable[[bytes], Body], body: bytes) -> Body:
         return decode(body)
     except msgspec.ValidationError as error:
         message = str(error)
-        found = re.search(r" - at `\$\.?([^`]*)`$", message)
+        found = re.search(r" - at (?:`key` in )?`\$\.?([^`]*)`$", message)
         missing = re.search(r"missing required field `(\w+)`", message)
         path = ".".join(part for part in (found and found[1], missing and missing[1]) if part)
         what = message[: found.start()] if found else message
