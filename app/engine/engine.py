@@ -31,8 +31,8 @@ from app.errors import Overloaded, ParleyError, StageError
 
 log = logging.getLogger(__name__)
 
-_SIGN_OF_LIFE_S = 1.0
-"""A reply that is held back for others says this often that it will go on."""
+_SIGN_OF_LIFE_S = 0.5
+"""After so much silence a reply that is held back for others says that it will go on; looked at just as often."""
 _SHORTEST_RETRY_S, _LONGEST_RETRY_S = 0.5, 30.0
 
 

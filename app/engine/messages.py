@@ -148,7 +148,7 @@ class TokenLogprob(msgspec.Struct, frozen=True):
 class Delta(msgspec.Struct, frozen=True, tag="delta"):
     """``tokens`` counts the tokens drawn since the last Delta; ``text`` may be "" where only ``logprobs`` are news.
 
-    A reply that is held back for others says once a second that it will go on: with no tokens and no text.
+    A reply that is held back for others says at least once a second that it will go on: no tokens and no text.
     """
 
     id: int
