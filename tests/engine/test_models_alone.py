@@ -16,7 +16,7 @@ from app.engine.sequence import Chunk, Sequence
 from app.engine.single import Cost, Keeping, SingleRunner, examine
 from tests.kit.architectures import ALONE, tiny_model
 from tests.kit.tiny_models import save_tiny
-from tests.kit.tiny_world import TinyWorld, generate
+from tests.kit.tiny_world import TinyWorld, greedy
 
 MAMBA = {"state_size": 8}
 RECURRENT_GEMMA = {"block_types": ["recurrent", "attention"]}
@@ -52,7 +52,7 @@ def test_replies_side_by_side_equal_generate_whatever_the_cache_can_do(
     for prompt, reply in replies.items():
         ids, said = world.said(prompt, reply)
         assert ids == world.prompt_ids(prompt)
-        assert said == generate(model, ids, 24)
+        assert said == greedy(model, ids, said)
 
 
 def test_a_conversation_takes_up_its_cache_and_says_what_a_fresh_run_says(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_conversation_takes_up_its_cache_and_says_what_a_fresh_run_says(tmp_pa
     for question in ("and then?", "why?", "really?", ""):
         reply = world.answered(*turns, session="s", ignore_eos=True)
         ids, said = world.said("s", reply)
-        assert said == generate(model, ids, 24)
+        assert said == greedy(model, ids, said)
         assert reply.done.counts.cached_tokens == known
         known = len(ids) + len(said) - 1  # the last token was drawn, and never run
         turns += [reply.text, question]
@@ -76,7 +76,7 @@ def test_a_state_that_moved_on_past_a_cut_reply_is_not_taken_up_but_keys_are_cut
         before, _ = world.said("s", first)
         after = world.answered("tell me", first.text[:2], "wait", session="s", ignore_eos=True)
         ids, said = world.said("s", after)
-        assert said == generate(tiny_model(model_type, **ALONE[model_type]), ids, 24)
+        assert said == greedy(tiny_model(model_type, **ALONE[model_type]), ids, said)
         cached = after.done.counts.cached_tokens
         assert cached >= len(before) if can_cut else cached == 0
 

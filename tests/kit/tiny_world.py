@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
@@ -28,7 +29,16 @@ class TinyWorld:
         self.loaded = loaded
         self.pool = BlockPool(blocks or loaded.blocks, loaded.block_tokens)
         limits = Limits(loaded.context_tokens, 32, step_tokens)
-        self.engine = Engine(loaded.backend, loaded.prompts, self.pool, limits, eos_ids=loaded.eos_ids)
+        # Each look at the clock is a millisecond later, so that steps are planned alike on any machine.
+        ticks = itertools.count()
+        self.engine = Engine(
+            loaded.backend,
+            loaded.prompts,
+            self.pool,
+            limits,
+            eos_ids=loaded.eos_ids,
+            clock=lambda: next(ticks) / 1000.0,
+        )
 
     def ask(self, *turns: str, session: str | None = None, system: str = "", **sampling: Any) -> Reply:
         messages = _messages(turns, system)
@@ -58,13 +68,14 @@ class TinyWorld:
 
 
 @torch.inference_mode()
-def generate(model: Any, ids: list[int], count: int) -> list[int]:
-    """Greedy, by running the whole text through the model for each token: right even where its cache is not."""
-    said: list[int] = []
-    for _ in range(count):
-        logits = model(input_ids=torch.tensor([ids + said]), use_cache=False).logits[0, -1]
-        said.append(int(logits.argmax()))
-    return said
+def greedy(model: Any, prompt: list[int], said: list[int]) -> list[int]:
+    """What the untouched model draws after the prompt and after each token of ``said``, in one plain forward pass.
+
+    Equal to ``said`` if, and only if, that is what the model says when it is left alone.
+    """
+    logits = model(input_ids=torch.tensor([prompt + said]), use_cache=False).logits[0]
+    drawn: list[int] = logits[len(prompt) - 1 : -1].argmax(-1).tolist()
+    return drawn
 
 
 def _messages(turns: tuple[str, ...], system: str) -> tuple[Message, ...]:
