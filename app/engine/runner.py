@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from app.engine.attention import KvPool, StepLayout
-from app.engine.sampler import sample
+from app.engine.sampler import Sampler
 from app.engine.sequence import Chunk, Draw, RunnerTraits
 
 
@@ -113,6 +113,7 @@ class Backend:
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
+        self._sampler = Sampler()
         self.traits = runner.traits
 
     def step(self, chunks: SequenceOf[Chunk]) -> list[Draw]:
@@ -120,8 +121,8 @@ class Backend:
         logits = self._runner.run(chunks)
         if logits is None:
             return []
-        with torch.inference_mode():
-            return sample(logits, [chunk.sequence for chunk in chunks if chunk.samples])
+        return self._sampler.draw(logits, [chunk.sequence for chunk in chunks if chunk.samples])
 
     def forget(self, key: int) -> None:
         self._runner.forget(key)
+        self._sampler.forget(key)
