@@ -36,7 +36,10 @@ class LlmSettings(Section):
     api_key: str = ""
     device: str = "auto"
     """"auto", "cpu" or "cuda"."""
-    dtype: Literal["auto", "bfloat16", "float32"] = "auto"
+    quantization: Literal["none", "bf16", "int8"] = "bf16"
+    """Of the weights: "none" computes in float32; "int8" halves their memory and changes replies a little."""
+    runner: Literal["auto", "native", "lean", "packed", "single"] = "auto"
+    """How the model is run (docs/models.md); "auto" takes the fastest that is right for it."""
     kv_cache_mb: int = Field(256, ge=8)
     """Memory (MiB) for the KV blocks that all sessions share."""
     context_tokens: int = Field(4096, ge=128)

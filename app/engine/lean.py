@@ -6,8 +6,9 @@ norms, and the tables of the rotary embedding.
 
 from __future__ import annotations
 
+from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import torch
 from torch import Tensor
@@ -47,7 +48,8 @@ class LeanModel:
     inner: int
     eps: float
     scale: float
-    layers: tuple[LeanLayer, ...]
+    layers: SequenceOf[LeanLayer]
+    """Fused as they are asked for, so that a large model is not in memory twice."""
     norm_out: Tensor
     embedding: Tensor
     head: Tensor
@@ -86,13 +88,34 @@ def read(model: Any, positions: int) -> LeanModel:
         inner=config.intermediate_size,
         eps=config.rms_norm_eps,
         scale=float(first.scaling),
-        layers=tuple(_layer(layer, config, index) for index, layer in enumerate(decoder.layers)),
+        layers=_Layers(decoder.layers, config),
         norm_out=decoder.norm.weight,
         embedding=decoder.embed_tokens.weight,
         head=model.lm_head.weight,
         cos=cos,
         sin=sin,
     )
+
+
+class _Layers(SequenceOf[LeanLayer]):
+    def __init__(self, layers: Any, config: Any) -> None:
+        self._layers = layers
+        self._config = config
+        _layer(layers[0], config, 0)  # what is built otherwise should be noticed at once
+
+    def __len__(self) -> int:
+        return len(self._layers)
+
+    @overload
+    def __getitem__(self, index: int) -> LeanLayer: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> SequenceOf[LeanLayer]: ...
+
+    def __getitem__(self, index: int | slice) -> LeanLayer | SequenceOf[LeanLayer]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        return _layer(self._layers[index], self._config, index)
 
 
 def _layer(layer: Any, config: Any, index: int) -> LeanLayer:

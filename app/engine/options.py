@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from app.errors import ModelError
+
+Quantization: TypeAlias = Literal["none", "bf16", "int8"]
+RunnerName: TypeAlias = Literal["auto", "native", "lean", "packed", "single"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,8 +18,10 @@ class LoadOptions:
     """A folder as transformers writes it, or a .gguf file."""
     device: str = "auto"
     """"auto", "cpu" or "cuda"."""
-    dtype: str = "auto"
-    """"auto", "bfloat16" or "float32"."""
+    quantization: Quantization = "bf16"
+    """"none" computes in float32, "int8" keeps the products' weights in 8 bits."""
+    runner: RunnerName = "auto"
+    """"auto" takes the first of the others that is right for the model."""
     kv_cache_mb: int = 256
     context_tokens: int = 4096
 

@@ -291,7 +291,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--socket", type=Path, required=True, help="unix socket to listen on")
     parser.add_argument("--model", type=Path, required=True, help="model folder or .gguf file")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--dtype", default="auto", choices=("auto", "bfloat16", "float32"))
+    parser.add_argument("--quantization", default="bf16", choices=("none", "bf16", "int8"))
+    parser.add_argument("--runner", default="auto", choices=("auto", "native", "lean", "packed", "single"))
     parser.add_argument("--kv-cache-mb", type=int, default=256)
     parser.add_argument("--context-tokens", type=int, default=4096)
     parser.add_argument("--max-running", type=int, default=64)
@@ -306,7 +307,12 @@ def main(exit_process: Callable[[int], None] = os._exit) -> None:
     arguments = parse()
     logging.basicConfig(level=arguments.log_level.upper(), format="%(levelname)s %(name)s %(message)s")
     options = LoadOptions(
-        arguments.model, arguments.device, arguments.dtype, arguments.kv_cache_mb, arguments.context_tokens
+        arguments.model,
+        device=arguments.device,
+        quantization=arguments.quantization,
+        runner=arguments.runner,
+        kv_cache_mb=arguments.kv_cache_mb,
+        context_tokens=arguments.context_tokens,
     )
     worker = Worker(
         options,

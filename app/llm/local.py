@@ -305,7 +305,8 @@ class LocalLanguageModel:
         options: dict[str, object] = {
             "model": self._model_folder,
             "device": settings.device,
-            "dtype": settings.dtype,
+            "quantization": settings.quantization,
+            "runner": settings.runner,
             "kv-cache-mb": settings.kv_cache_mb,
             "context-tokens": settings.context_tokens,
             "max-running": settings.max_running,

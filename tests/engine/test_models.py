@@ -105,7 +105,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("model_type", ARCHITECTURES)
 def test_packed_replies_equal_the_models_own_generation(tmp_path: Path, model_type: str) -> None:
     folder = save_tiny(tmp_path, model_type, **ARCHITECTURES[model_type])
-    loaded = load(LoadOptions(folder, quantization="none", kv_cache_mb=1))
+    loaded = load(LoadOptions(folder, quantization="none", runner="packed", kv_cache_mb=1))
     assert loaded.runner == "packed"
     prompts = ["hi", "a longer question that fills more than one block of the pool, surely", "three"]
     assert _replies(loaded, prompts) == _plain(folder, loaded, prompts)

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def model(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalLanguageModel]:
     """One worker for all: what one test leaves behind would fail the next."""
     folder = save_tiny(tmp_path_factory.mktemp("tiny"), "llama", max_position_embeddings=4096)
-    settings = LlmSettings(context_tokens=2048, dtype="float32", kv_cache_mb=8)
+    settings = LlmSettings(context_tokens=2048, quantization="none", kv_cache_mb=8)
     model = LocalLanguageModel(settings, RuntimeSettings(), folder)
     await model.load()
     yield model

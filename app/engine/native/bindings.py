@@ -15,7 +15,11 @@ BLOCK = 32
 
 
 class Linear(Structure):
-    _fields_ = (("weight", c_void_p), ("bias", c_void_p), ("units", c_int64), ("inner", c_int64))
+    _fields_ = (
+        *((name, c_void_p) for name in ("weight", "bias", "scale")),
+        ("units", c_int64),
+        ("inner", c_int64),
+    )
 
 
 class Layer(Structure):
@@ -66,6 +70,8 @@ class Kernels:
         library = ctypes.CDLL(str(path))
         self.pack = library.parley_pack
         self.pack.argtypes = (c_void_p, c_int64, c_int64, c_int, c_void_p)
+        self.pack_int8 = library.parley_pack_int8
+        self.pack_int8.argtypes = (c_void_p, c_int64, c_int64, c_int, c_void_p, c_void_p)
         self.large_pages = library.parley_large_pages
         self.large_pages.argtypes = (c_void_p, c_int64)
         self.crew = library.parley_crew

@@ -7,6 +7,7 @@
 //
 // Layouts (bf16 unless said otherwise; "unit" = 32 columns):
 //   weights   [unit][k / 2][32][2]      pairs along k lie together, as dot products of two want them
+//   int8      [unit][k / 2][2][2][16]   halves of the unit, then even and odd k; widened to the above where it is used
 //   keys      [kv head][block][d / 2][32 tokens][2]
 //   values    [kv head][block][unit of d][token / 2][32][2]
 // The residual stream, scores and logits are f32.
@@ -103,8 +104,8 @@ static inline float sum_v(vf x) {
 // ---------------------------------------------------------------- the model, as Python describes it
 
 typedef struct {
-    const bf16 *weight;
-    const float *bias;  // or null
+    const void *weight;  // bf16, or int8 if there is a scale for each column
+    const float *bias, *scale;  // or null
     int64_t units, inner;
 } Linear;
 
@@ -146,7 +147,9 @@ typedef struct {
     const Step *step;
     float *x, *qkv, *scratch;  // residual [rows][hidden]; [rows][qkv]; per thread
     bf16 *a, *q, *h, *p;       // GEMM input; queries [kv head][rows][group][d]; MLP inner; per thread
+    bf16 *wide;                // a widened unit per thread
     int64_t scratch_row;       // scores per row in scratch and p
+    int64_t wide_unit;
     atomic_int next[16];       // work handed out, one counter for each stage in turn
     atomic_int arrived, phase;
     int threads;
@@ -211,6 +214,16 @@ static inline int share(int64_t left) {
     return (int)((left + tiles - 1) / tiles);
 }
 
+// An int8 unit as bf16: all of -127..127 are exact, so the upper half of a float is the number.
+static void widen(const int8_t *from, int64_t pairs, bf16 *to) {
+    typedef int8_t vb __attribute__((vector_size(16), aligned(1), may_alias));
+    for (int64_t i = 0; i < 2 * pairs; i++, from += 32, to += 32) {
+        vu even = (vu)__builtin_convertvector(__builtin_convertvector(*(const vb *)from, vi), vf);
+        vu odd = (vu)__builtin_convertvector(__builtin_convertvector(*(const vb *)(from + 16), vi), vf);
+        *(vu *)to = (even >> 16) | (odd & 0xffff0000u);
+    }
+}
+
 typedef void (*Emit)(void *to, int64_t stride, int64_t unit, int row, vf y0, vf y1);
 
 static void emit_f32(void *to, int64_t stride, int64_t unit, int row, vf y0, vf y1) {
@@ -228,7 +241,8 @@ static void emit_silu(void *to, int64_t stride, int64_t unit, int row, vf gate, 
 }
 
 static inline __attribute__((always_inline)) void product(
-    Team *team, int phase, const Linear *linear, const bf16 *a, int64_t rows, void *to, int64_t stride, const Emit emit) {
+    Team *team, int phase, int thread, const Linear *linear, const bf16 *a, int64_t rows, void *to, int64_t stride,
+    const Emit emit) {
     // Enough pieces that a thread which lost its core for a while does not hold up the others.
     int64_t piece = linear->units / (team->threads * 8);
     if (piece < 1) piece = 1;
@@ -237,16 +251,22 @@ static inline __attribute__((always_inline)) void product(
         if (first >= linear->units) return;
         if (last > linear->units) last = linear->units;
         for (int64_t u = first; u < last; u++) {
-            const bf16 *unit = linear->weight + u * UNIT * linear->inner;
+            const bf16 *unit = (const bf16 *)linear->weight + u * UNIT * linear->inner;
+            vf scale[2] = {splat(1), splat(1)}, bias[2] = {splat(0), splat(0)};
+            if (linear->scale) {
+                bf16 *wide = team->wide + thread * team->wide_unit;
+                widen((const int8_t *)linear->weight + u * UNIT * linear->inner, linear->inner / 2, wide);
+                unit = wide;
+                for (int i = 0; i < 2; i++) scale[i] = *(const vf *)(linear->scale + u * UNIT + i * 16);
+            }
+            if (linear->bias)
+                for (int i = 0; i < 2; i++) bias[i] = *(const vf *)(linear->bias + u * UNIT + i * 16);
             for (int64_t r = 0, n; r < rows; r += n) {
                 n = share(rows - r);
-                vf acc[MAX_ROWS][2];
-                for (int i = 0; i < n; i++) {
-                    acc[i][0] = linear->bias ? *(const vf *)(linear->bias + u * UNIT) : splat(0);
-                    acc[i][1] = linear->bias ? *(const vf *)(linear->bias + u * UNIT + 16) : splat(0);
-                }
+                vf acc[MAX_ROWS][2] = {0};
                 tile_any((int)n, a + r * linear->inner, linear->inner, unit, linear->inner / 2, acc);
-                for (int i = 0; i < n; i++) emit(to, stride, u, (int)(r + i), acc[i][0], acc[i][1]);
+                for (int i = 0; i < n; i++)
+                    emit(to, stride, u, (int)(r + i), acc[i][0] * scale[0] + bias[0], acc[i][1] * scale[1] + bias[1]);
             }
         }
     }
@@ -278,10 +298,13 @@ static void rotate_head(float *x, const float *cos, const float *sin, int64_t ha
 
 static void embed_row(const Model *m, int32_t id, float *x) {
     const Linear *e = m->embedding;
-    const bf16 *unit = e->weight + (id / UNIT) * UNIT * e->inner + (id % UNIT) * 2;
-    for (int64_t k = 0; k < e->inner; k += 2) {
-        x[k] = to_f32(unit[k * UNIT]);
-        x[k + 1] = to_f32(unit[k * UNIT + 1]);
+    const int64_t start = (int64_t)(id / UNIT) * UNIT * e->inner, lane = id % UNIT;
+    if (e->scale) {
+        const int8_t *unit = (const int8_t *)e->weight + start + lane / 16 * 32 + lane % 16;
+        for (int64_t k = 0; k < e->inner; k++) x[k] = unit[k / 2 * 2 * UNIT + k % 2 * 16] * e->scale[id];
+    } else {
+        const bf16 *unit = (const bf16 *)e->weight + start + lane * 2;
+        for (int64_t k = 0; k < e->inner; k++) x[k] = to_f32(unit[k / 2 * 2 * UNIT + k % 2]);
     }
 }
 
@@ -428,7 +451,7 @@ static void work(Team *team, int thread) {
         const Layer *layer = &m->layer[l];
         ROWS_IN_TURN(r) norm_row(team->x + r * hidden, layer->norm_in, hidden, m->eps, team->a + r * hidden);
         meet(team, &phase);
-        product(team, phase, &layer->qkv, team->a, rows, team->qkv, qkv, emit_f32);
+        product(team, phase, thread, &layer->qkv, team->a, rows, team->qkv, qkv, emit_f32);
         meet(team, &phase);
         ROWS_IN_TURN(r) place_row(team, layer, r);
         meet(team, &phase);
@@ -440,18 +463,18 @@ static void work(Team *team, int thread) {
             rows = s->wanted;
             meet(team, &phase);
         }
-        product(team, phase, &layer->out, team->a, rows, team->x, hidden, emit_add);
+        product(team, phase, thread, &layer->out, team->a, rows, team->x, hidden, emit_add);
         meet(team, &phase);
         ROWS_IN_TURN(r) norm_row(team->x + r * hidden, layer->norm_mid, hidden, m->eps, team->a + r * hidden);
         meet(team, &phase);
-        product(team, phase, &layer->gate_up, team->a, rows, team->h, m->inner, emit_silu);
+        product(team, phase, thread, &layer->gate_up, team->a, rows, team->h, m->inner, emit_silu);
         meet(team, &phase);
-        product(team, phase, &layer->down, team->h, rows, team->x, hidden, emit_add);
+        product(team, phase, thread, &layer->down, team->h, rows, team->x, hidden, emit_add);
         meet(team, &phase);
     }
     ROWS_IN_TURN(r) norm_row(team->x + r * hidden, m->norm_out, hidden, m->eps, team->a + r * hidden);
     meet(team, &phase);
-    product(team, phase, &m->head, team->a, rows, s->logits, m->head.units * UNIT, emit_f32);
+    product(team, phase, thread, &m->head, team->a, rows, s->logits, m->head.units * UNIT, emit_f32);
 }
 
 // ---------------------------------------------------------------- the crew: threads that live between steps
@@ -524,7 +547,10 @@ int parley_step(Crew *crew, const Model *m, const Step *s) {
     for (int64_t i = 0; i < s->spans; i++)
         if (s->span[i].start + s->span[i].rows > longest) longest = s->span[i].start + s->span[i].rows;
     const int64_t wide = m->heads * d > m->hidden ? m->heads * d : m->hidden;
+    const int64_t widest = wide > m->inner ? wide : m->inner;
     Team team = {.model = m, .step = s, .threads = threads, .scratch_row = (longest + BLOCK - 1) / BLOCK * BLOCK};
+    team.wide_unit = widest * UNIT;
+    team.wide = room(threads * team.wide_unit * sizeof(bf16));
     team.x = room(rows * m->hidden * sizeof(float));
     team.qkv = room(rows * (m->heads + 2 * m->kv_heads) * d * sizeof(float));
     team.scratch = room(threads * MAX_ROWS * team.scratch_row * sizeof(float));
@@ -532,7 +558,7 @@ int parley_step(Crew *crew, const Model *m, const Step *s) {
     team.q = room(rows * m->heads * d * sizeof(bf16));
     team.h = room(rows * m->inner * sizeof(bf16));
     team.p = room(threads * MAX_ROWS * team.scratch_row * sizeof(bf16));
-    int failed = !team.x || !team.qkv || !team.scratch || !team.a || !team.q || !team.h || !team.p;
+    int failed = !team.x || !team.qkv || !team.scratch || !team.a || !team.q || !team.h || !team.p || !team.wide;
     if (!failed) {
         pthread_mutex_lock(&crew->lock);
         crew->team = &team;
@@ -546,20 +572,42 @@ int parley_step(Crew *crew, const Model *m, const Step *s) {
         pthread_mutex_unlock(&crew->lock);
     }
     free(team.x), free(team.qkv), free(team.scratch), free(team.a), free(team.q), free(team.h), free(team.p);
+    free(team.wide);
     return failed;
 }
 
 // ---------------------------------------------------------------- packing
 
-// [columns][inner] rows of bf16 to units. `pair` interleaves halves of the columns, 16 by 16 (gate and up).
-void parley_pack(const bf16 *from, int64_t columns, int64_t inner, int pair, bf16 *to) {
+// The column of the source that lies in a lane of a unit. `paired` interleaves halves, 16 by 16 (gate and up).
+static inline int64_t source(int64_t unit, int64_t lane, int64_t columns, int paired) {
+    return paired ? unit * 16 + lane % 16 + lane / 16 * (columns / 2) : unit * UNIT + lane;
+}
+
+// [columns][inner] of bf16 to units; lanes without a column get zeros.
+void parley_pack(const bf16 *from, int64_t columns, int64_t inner, int paired, bf16 *to) {
     for (int64_t u = 0; u < units_of(columns); u++)
         for (int64_t lane = 0; lane < UNIT; lane++) {
-            int64_t column = u * UNIT + lane;
-            if (pair) column = u * 16 + lane % 16 + (lane / 16) * (columns / 2);
+            const int64_t column = source(u, lane, columns, paired);
+            bf16 *unit = to + u * UNIT * inner + lane * 2;
             for (int64_t k = 0; k < inner; k++)
-                to[u * UNIT * inner + (k / 2) * 2 * UNIT + lane * 2 + k % 2] =
-                    column < columns ? from[column * inner + k] : 0;
+                unit[k / 2 * 2 * UNIT + k % 2] = column < columns ? from[column * inner + k] : 0;
+        }
+}
+
+// The same to int8, each column with its own scale: the largest of its weights becomes 127.
+void parley_pack_int8(const bf16 *from, int64_t columns, int64_t inner, int paired, int8_t *to, float *scale) {
+    for (int64_t u = 0; u < units_of(columns); u++)
+        for (int64_t lane = 0; lane < UNIT; lane++) {
+            const int64_t column = source(u, lane, columns, paired);
+            int8_t *unit = to + u * UNIT * inner + lane / 16 * 32 + lane % 16;
+            float most = 0;
+            if (column < columns)
+                for (int64_t k = 0; k < inner; k++) most = fmaxf(most, fabsf(to_f32(from[column * inner + k])));
+            const float step = most > 0 ? most / 127.0f : 1.0f;
+            scale[u * UNIT + lane] = step;
+            for (int64_t k = 0; k < inner; k++)
+                unit[k / 2 * 2 * UNIT + k % 2 * 16] =
+                    column < columns ? (int8_t)lrintf(to_f32(from[column * inner + k]) / step) : 0;
         }
 }
 

@@ -17,8 +17,17 @@ from app.engine.sequence import Chunk, RunnerTraits
 from app.errors import StageError
 
 
+def block_bytes(lean: LeanModel) -> int:
+    """Of a KV block of all layers."""
+    width = lean.head_dim + -(-lean.head_dim // UNIT) * UNIT
+    return len(lean.layers) * lean.kv_heads * width * BLOCK * torch.bfloat16.itemsize
+
+
 class NativeRunner:
-    """Weights and keys and values in bf16, everything between products in f32.
+    """Weights in bf16 or int8, keys and values in bf16, everything between products in f32.
+
+    int8 weights have a scale for each output and are widened to bf16 where they are used, so
+    inputs keep their precision: half the memory traffic, which is what few rows wait for.
 
     A row's logits are the same bits whatever else is in its step, and however its prompt was cut.
     """
@@ -26,10 +35,11 @@ class NativeRunner:
     name = "native"
     traits = RunnerTraits(can_chunk=True, can_reuse=True)
 
-    def __init__(self, kernels: Kernels, lean: LeanModel, kv_blocks: int, threads: int) -> None:
+    def __init__(self, kernels: Kernels, lean: LeanModel, kv_blocks: int, threads: int, *, int8: bool = False) -> None:
         """``lean`` may be let go afterwards. Raises NotLean for sizes that the kernels do not take."""
         _check_sizes(lean)
         self._kernels = kernels
+        self._int8 = int8
         self._tensors: list[Tensor] = []
         """Everything that the structs below point at."""
         layers = (bindings.Layer * len(lean.layers))()
@@ -81,7 +91,7 @@ class NativeRunner:
             blocks = chunk.sequence.blocks[: -(-chunk.stop // BLOCK)]
             table = (c_int32 * len(blocks))(*blocks)
             tables.append(table)
-            spans[index] = (len(ids), chunk.count, chunk.start, ctypes.addressof(table))
+            spans[index] = bindings.Span(len(ids), chunk.count, chunk.start, ctypes.addressof(table))
             ids += chunk.sequence.ids[chunk.start : chunk.stop]
             positions += range(chunk.start, chunk.stop)
             span_of += [index] * chunk.count
@@ -111,13 +121,19 @@ class NativeRunner:
         columns, inner = weight.shape
         units = -(-columns // UNIT)
         source = weight.detach().to("cpu", torch.bfloat16).contiguous()
-        packed = self._room(units * UNIT * inner)
-        self._kernels.pack(source.data_ptr(), columns, inner, interleaved, packed)
-        return bindings.Linear(packed, self._f32(bias, units * UNIT), units, inner)
+        linear = bindings.Linear(bias=self._f32(bias, units * UNIT), units=units, inner=inner)
+        if self._int8:
+            linear.weight = self._room(units * UNIT * inner, torch.int8)
+            linear.scale = self._kept(torch.empty(units * UNIT))
+            self._kernels.pack_int8(source.data_ptr(), columns, inner, interleaved, linear.weight, linear.scale)
+        else:
+            linear.weight = self._room(units * UNIT * inner)
+            self._kernels.pack(source.data_ptr(), columns, inner, interleaved, linear.weight)
+        return linear
 
-    def _room(self, elements: int) -> int:
-        """Memory for bf16 elements, touched only as it is used."""
-        tensor = torch.empty(elements, dtype=torch.bfloat16)
+    def _room(self, elements: int, dtype: torch.dtype = torch.bfloat16) -> int:
+        """Memory that is touched only as it is used."""
+        tensor = torch.empty(elements, dtype=dtype)
         self._kernels.large_pages(tensor.data_ptr(), tensor.nbytes)
         return self._kept(tensor)
 
