@@ -70,10 +70,12 @@ class BlockPool:
     def needed(self, tokens: int) -> int:
         return -(-tokens // self.block_tokens)
 
-    def is_private(self, block: int) -> bool:
-        """Whether its one owner may write into it: nobody shares it and no prefix names it."""
-        entry = self._blocks[block]
-        return entry.refs == 1 and entry.digest is None
+    def make_private(self, block: int) -> bool:
+        """Let its owner write into it: it is no prefix any more. False, and no change, if somebody shares it."""
+        if self._blocks[block].refs > 1:
+            return False
+        self.unregister(block)
+        return True
 
     def allocate(self, count: int, after: int | None = None) -> list[int] | None:
         """``count`` blocks, following ``after`` if that neighbour is free; None, and no change, if too few are left."""

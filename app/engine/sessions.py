@@ -194,8 +194,8 @@ class SessionStore:
         size = self._pool.block_tokens
         self._cut(session, tokens)
         blocks, session.blocks, session.computed = session.blocks, [], 0
-        if tokens % size and not self._pool.is_private(blocks[-1]):
-            # The last block will be written into, and others may be reading it as their prefix.
+        if tokens % size and not self._pool.make_private(blocks[-1]):
+            # The last block will be written into, and others read it as their prefix.
             self._pool.release(blocks[-1:])
             blocks = blocks[:-1]
             tokens -= tokens % size
