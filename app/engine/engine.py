@@ -112,6 +112,8 @@ class Engine:
             self._command(partial(self._endings.fail, entry.request, self._overloaded()))
         elif entry.may_begin:
             self.beginnings.prepare_soon(entry.request)
+        if submit.deadline_s is not None:
+            self._wake.set()  # it may sleep for longer than that
         return entry.request.key
 
     def cancel(self, key: int) -> None:
