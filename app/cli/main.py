@@ -26,6 +26,7 @@ _COMMANDS = {
     "serve": "serve the page, its calls and the OpenAI-compatible API",
     "talk": "hold a conversation from sound files or typed lines",
     "models": "list, fetch and check models",
+    "bench": "measure what a quantization of the language model costs",
     "doctor": "check this machine and say how to mend what is wrong",
     "config": "show the settings as they are in force",
 }
