@@ -1,4 +1,4 @@
-"""Runs a step on the model: the packed runner for models that allow it, one sequence at a time for the rest."""
+"""Runs a step on the model: the packed runner, for models that allow it (single.py has the one for the rest)."""
 
 from __future__ import annotations
 
@@ -72,42 +72,6 @@ class PackedRunner:
         pass
 
 
-class SingleRunner:
-    """One sequence at a time with the model's own cache: right for every model, and slow.
-
-    A recurrent state cannot be cut back, and several models ignore it when more than one token
-    follows; so a prompt is run whole, and nothing is taken over between turns.
-    """
-
-    name = "one at a time"
-    traits = RunnerTraits(can_chunk=False, can_reuse=False)
-
-    def __init__(self, model: Any, device: str) -> None:
-        self._model = model
-        self._device = device
-        self._caches: dict[int, Any] = {}
-
-    @torch.inference_mode()
-    def run(self, chunks: SequenceOf[Chunk]) -> Tensor | None:
-        return torch.cat([self._run_one(chunk) for chunk in chunks])
-
-    def forget(self, key: int) -> None:
-        self._caches.pop(key, None)
-
-    def _run_one(self, chunk: Chunk) -> Tensor:
-        key = chunk.sequence.key
-        if chunk.start == 0:
-            self._caches.pop(key, None)
-        output = self._model(
-            input_ids=torch.tensor([chunk.sequence.ids[chunk.start : chunk.stop]], device=self._device),
-            past_key_values=self._caches.get(key),
-            use_cache=True,
-        )
-        self._caches[key] = output.past_key_values
-        logits: Tensor = output.logits[0, -1:]
-        return logits
-
-
 class Backend:
     """Runner and sampler together: all that the engine needs of the model."""
 
@@ -122,6 +86,10 @@ class Backend:
         if logits is None:
             return []
         return self._sampler.draw(logits, [chunk.sequence for chunk in chunks if chunk.samples])
+
+    def logits(self, chunks: SequenceOf[Chunk]) -> Tensor | None:
+        """What a step would draw from, ``[n, vocabulary]``: for measuring what a quantization costs."""
+        return self._runner.run(chunks)
 
     def forget(self, key: int) -> None:
         self._runner.forget(key)
