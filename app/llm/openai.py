@@ -21,7 +21,8 @@ from app.errors import (
     StageTimeout,
     StageUnavailable,
 )
-from app.llm.base import Finished, FinishReason, GenerateRequest, LlmEvent, TextDelta, Usage
+from app.llm.base import Finished, GenerateRequest, LlmEvent, Usage
+from app.llm.openai_wire import StreamReader, endpoint, request_body
 from app.telemetry.stage import StageReport
 
 _CONNECT_S = 5.0
@@ -115,68 +116,52 @@ class OpenAILanguageModel:
     async def _once(self, request: GenerateRequest) -> AsyncGenerator[LlmEvent, None]:
         began = time.monotonic()
         first_s: float | None = None
-        reason: FinishReason | None = None
-        usage: dict[str, Any] = {}
-        pieces = 0
-        async with aclosing(self._chunks(self._body(request))) as chunks:
+        stream = StreamReader()
+        async with aclosing(self._chunks(request)) as chunks:
             async for chunk in chunks:
-                usage = chunk.get("usage") or usage
-                for choice in chunk.get("choices") or []:
-                    text = (choice.get("delta") or {}).get("content")
-                    if text:
-                        pieces += 1
-                        first_s = first_s if first_s is not None else time.monotonic()
-                        yield TextDelta(text)
-                    if choice.get("finish_reason"):
-                        reason = "length" if choice["finish_reason"] == "length" else "stop"
-        if reason is None:
+                for delta in stream.take(chunk):
+                    first_s = first_s if first_s is not None else time.monotonic()
+                    yield delta
+        if stream.reason is None:
             raise StageUnavailable(f"{self._base_url} broke off in the middle of a reply")
+        for call in stream.calls():
+            yield call
         now = time.monotonic()
         first_s = first_s if first_s is not None else now
-        cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-        counts = Usage(usage.get("prompt_tokens") or 0, cached, usage.get("completion_tokens") or pieces)
-        yield Finished(reason, counts, prefill_ms=(first_s - began) * 1000.0, decode_ms=(now - first_s) * 1000.0)
+        prefill_ms, decode_ms = (first_s - began) * 1000.0, (now - first_s) * 1000.0
+        yield Finished(stream.reason, stream.usage, prefill_ms=prefill_ms, decode_ms=decode_ms)
 
-    def _body(self, request: GenerateRequest) -> dict[str, Any]:
-        sampling = request.sampling
-        body: dict[str, Any] = {
-            "model": self._settings.model,
-            "messages": [{"role": message.role, "content": message.content} for message in request.messages],
-            "max_tokens": sampling.max_tokens,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
-        if sampling.seed is not None:
-            body["seed"] = sampling.seed
-        if sampling.stop:
-            body["stop"] = list(sampling.stop)
-        return body
-
-    async def _chunks(self, body: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
-        """The stream's JSON chunks, each awaited within its deadline."""
-        outgoing = self._client.build_request("POST", f"{self._base_url}/chat/completions", json=body)
+    async def _chunks(self, request: GenerateRequest) -> AsyncGenerator[dict[str, Any], None]:
+        """The stream's JSON chunks, each awaited within its deadline, or all of them within the request's."""
+        outgoing = self._client.build_request(
+            "POST", f"{self._base_url}/{endpoint(request)}", json=request_body(self._settings.model, request)
+        )
         answer: httpx.Response | None = None
+        first_s, stall_s = self._settings.first_token_timeout_s, self._settings.stall_timeout_s
+        over_s: float | None = None
+        if request.deadline_s is not None:
+            first_s = request.deadline_s
+            over_s = time.monotonic() + request.deadline_s
         try:
-            async with asyncio.timeout(self._settings.first_token_timeout_s):
+            async with asyncio.timeout(first_s):
                 answer = await self._client.send(outgoing, stream=True)
                 if answer.status_code != 200:
                     raise _refusal(self._base_url, answer, await answer.aread())
             lines = answer.aiter_lines()
-            limit_s = self._settings.first_token_timeout_s
-            while (line := await self._next_line(lines, limit_s)) is not None:
+            limit_s = first_s
+            while (
+                line := await self._next_line(lines, limit_s if over_s is None else over_s - time.monotonic())
+            ) is not None:
                 if not line.startswith("data:"):
                     continue
                 data = line.removeprefix("data:").strip()
                 if data == "[DONE]":
                     return
-                limit_s = self._settings.stall_timeout_s
+                limit_s = stall_s
                 yield self._parse(data)
         except TimeoutError:
-            seconds = self._settings.first_token_timeout_s
             raise StageTimeout(
-                f"{self._base_url} did not answer within {seconds:.1f} s (llm.first_token_timeout_s)"
+                f"{self._base_url} did not answer within {first_s:.1f} s (llm.first_token_timeout_s, or the request's own)"
             ) from None
         except httpx.HTTPError as error:
             raise StageUnavailable(f"{self._base_url} failed: {_why(error)}") from error
