@@ -37,9 +37,9 @@ def request_body(model: str, request: GenerateRequest) -> dict[str, Any]:
     sampling = request.sampling
     body |= {"temperature": sampling.temperature, "top_p": sampling.top_p}
     body |= _further(sampling, is_chat=request.prompt is None)
-    if not request.spoken:
-        # Fields of llama.cpp, vLLM and Parley. A hosted server refuses them, and a conversation is worth
-        # more than the preference; a program asked for them by name.
+    if request.tenant:
+        # Fields of llama.cpp, vLLM and Parley, which hosted servers refuse. A client of the API, who is a tenant,
+        # asked for them by name; for Parley's own conversations they are a preference that must not end one.
         body |= _extensions(sampling)
     return body
 

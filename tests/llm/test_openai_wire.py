@@ -53,7 +53,7 @@ async def test_a_request_arrives_as_it_was_sent(through: OpenAILanguageModel, mo
         ChatMessage("assistant", "", (ToolCall("c", "look_up", "{}"),)),
         ChatMessage("tool", "found", tool_call_id="c"),
     )
-    sent = GenerateRequest(messages, sampling, tools=json.dumps(TOOLS))
+    sent = GenerateRequest(messages, sampling, tenant="someone", tools=json.dumps(TOOLS))
     _ = [event async for event in through.generate(sent)]
     (asked,) = model.asked
     assert (asked.messages, asked.sampling) == (messages, sampling)
@@ -105,7 +105,7 @@ async def test_a_conversation_sends_only_what_every_server_knows(
     through: OpenAILanguageModel, model: ScriptedModel
 ) -> None:
     sampling = Sampling(repetition_penalty=1.1, top_k=40)
-    _ = [event async for event in through.generate(GenerateRequest((ChatMessage("user", "x"),), sampling, spoken=True))]
+    _ = [event async for event in through.generate(GenerateRequest((ChatMessage("user", "x"),), sampling))]
     assert (model.asked[0].sampling.repetition_penalty, model.asked[0].sampling.top_k) == (1.0, 0)
 
 
