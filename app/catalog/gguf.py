@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from app.errors import ModelError
 # Bytes of the copy for each byte of a 4-bit file, generously.
 GROWTH = 4
 _MAGIC = b"GGUF"
+_PART = re.compile(r"-\d{5}-of-\d{5}\.gguf$")
 
 
 def convert(gguf: Path, built: Path) -> None:
@@ -27,6 +29,11 @@ def convert(gguf: Path, built: Path) -> None:
     with gguf.open("rb") as stream:
         if stream.read(4) != _MAGIC:
             raise ModelError(f"{gguf} is not a GGUF file (its first bytes say so); it may be cut short or a web page.")
+    if _PART.search(gguf.name):
+        raise ModelError(
+            f"{gguf} is one part of a split model. Join the parts with llama.cpp's llama-gguf-split --merge, "
+            "or name the model's safetensors folder or Hugging Face id."
+        )
     log = built.parent / "convert.log"
     with log.open("wb") as output:
         status = subprocess.run(
@@ -45,7 +52,10 @@ def convert(gguf: Path, built: Path) -> None:
         raise ModelError(f"The disk of {built} filled up while converting {gguf.name}. Free some space and try again.")
     if status < 0:
         lines.append(f"killed by signal {-status}, perhaps out of memory")
-    raise ModelError(f"Cannot convert {gguf} for the LLM worker: {lines[-1]}")
+    raise ModelError(
+        f"Cannot convert {gguf} for the LLM worker: {lines[-1]}. Name the model's safetensors folder or Hugging Face id "
+        'instead, or serve the file with llama.cpp and set llm.backend = "openai" and llm.base_url.'
+    )
 
 
 def converted_copy(gguf: Path, store: Store) -> Path:

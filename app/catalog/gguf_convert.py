@@ -6,34 +6,43 @@ Run as ``python -m app.catalog.gguf_convert FILE FOLDER`` by ``app.catalog.gguf`
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 
 
 def main(gguf: Path, folder: Path) -> int:
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
-
     try:
-        tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
-        model = AutoModelForCausalLM.from_pretrained(
-            gguf.parent,
-            gguf_file=gguf.name,
-            quantization_config=GgufConfig(dequantize=True),
-            dtype=torch.bfloat16,
-        )
-        # The path of the machine that made the GGUF must not travel on, nor a quantisation that is no more.
-        model.config._name_or_path = gguf.stem
-        if hasattr(model.config, "quantization_config"):
-            del model.config.quantization_config
-        model.generation_config.eos_token_id = _stop_ids(tokenizer, model.generation_config.eos_token_id)
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
+        with tempfile.TemporaryDirectory() as alone:
+            # A config.json or tokenizer.json that happens to lie beside the file would be read in its place.
+            link = Path(alone) / "model.gguf"
+            link.symlink_to(gguf.resolve())
+            _convert(link, folder, gguf.stem)
     except OSError:
         raise  # a full disk must be told from an unfit file
     except Exception as error:
         print(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
         return 1
     return 0
+
+
+def _convert(gguf: Path, folder: Path, name: str) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+    tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    model = AutoModelForCausalLM.from_pretrained(
+        gguf.parent,
+        gguf_file=gguf.name,
+        quantization_config=GgufConfig(dequantize=True),
+        dtype=torch.bfloat16,
+    )
+    # The path of the machine that made the GGUF must not travel on, nor a quantisation that is no more.
+    model.config._name_or_path = name
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
+    model.generation_config.eos_token_id = _stop_ids(tokenizer, model.generation_config.eos_token_id)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
 
 
 def _stop_ids(tokenizer: object, declared: int | list[int] | None) -> list[int]:
