@@ -26,9 +26,12 @@ from app.engine.penalties import SaidTokens, penalises
 from app.engine.sequence import Draw, Sequence
 from app.errors import StageError
 
-_WIDTHS = (64, 1024, 8192)
-"""Likeliest tokens that are looked at, the next width only where the draw is not decided by the one before,
-and after the last the whole vocabulary. Sorting that at once costs fifty times as much."""
+_FIRST = 64
+"""Likeliest tokens that are looked at first; sorting the vocabulary instead costs fifty times as much."""
+
+_FLOORS = (-6.0, -12.0, -24.0, -np.inf)
+"""Where those do not decide a draw, all tokens are looked at whose logit, after temperature, is not further below the
+best; one floor after the other."""
 
 _LOGPROBS = 32
 """Looked at for every row that asks for log-probabilities: the same number for all, whatever each asks for."""
@@ -234,7 +237,7 @@ def _draw(scores: Tensor, best: Tensor, sequences: SequenceOf[Sequence], rows: l
     scaled = (scores - best[:, None]).div_(temperatures)
     # Not logsumexp: a sum over one row alone may be split among threads, and round differently.
     probabilities = scaled.softmax(-1)
-    first = min(_WIDTHS[0], scaled.shape[-1])
+    first = min(_FIRST, scaled.shape[-1])
     values, tokens = scaled.topk(first)
     found = probabilities.gather(-1, tokens)
     ranked_values, ranked_tokens, ranked = values.cpu().numpy(), tokens.cpu().numpy(), found.cpu().numpy()
@@ -254,18 +257,28 @@ def _pick_further(scaled: Tensor, probabilities: Tensor, ranking: _Ranking, spec
     """The draw of a row that its likeliest tokens do not decide."""
     if not _filters(spec):
         return _pick_among_rest(probabilities.cpu().numpy(), ranking, point)
-    for width in _WIDTHS[1:]:
-        if width < scaled.shape[-1]:
-            values, tokens = scaled.topk(width)
-            some = probabilities[tokens].cpu().numpy()
-            token = _pick(_rank(values.cpu().numpy(), tokens.cpu().numpy(), some, False), spec, point)
-            if token is not None:
-                return token
-    values = scaled.cpu()
-    everything = np.arange(len(values), dtype=np.int64)
-    token = _pick(_rank(values.numpy(), everything, probabilities.cpu().numpy(), True), spec, point)
-    assert token is not None, "the whole vocabulary decides every draw"
-    return token
+    values, everything = scaled.cpu().numpy(), probabilities.cpu().numpy()
+    for floor in _FLOORS:
+        kept = np.flatnonzero(values >= floor)
+        tokens = kept[_order(values[kept])]
+        exact = everything[tokens].astype(np.float64)
+        token = _pick(_Ranking(tokens, exact, exact.cumsum(), len(kept), len(kept) == len(values)), spec, point)
+        if token is not None:
+            return token
+    raise AssertionError("the whole vocabulary decides every draw")
+
+
+def _order(values: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Indices of values that are at most 0, the highest first and of equals the lowest index.
+
+    The bits of such numbers, read as integers, grow with their size; with the index behind them
+    they are sorted several times as fast as by an argsort.
+    """
+    keys = np.abs(values).view(np.uint32).astype(np.uint64) << np.uint64(32)
+    keys |= np.arange(len(values), dtype=np.uint64)
+    keys.sort()
+    keys &= np.uint64(0xFFFFFFFF)
+    return keys.astype(np.int64)
 
 
 def _filters(spec: SamplingSpec) -> bool:
