@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-_FORGETTING = 0.98
-_FEATURES = 3
-_NOISE_MS2 = 25.0
-"""Variance of a step's time that the model should not try to explain."""
-_SPREAD = (100.0, 1.0, 1.0)
-"""How far (squared) the weights may be from their first guess."""
-_LEAST = (0.1, 0.001, 0.0)
+_FORGETTING = 0.95
+"""By each step of a size, for what earlier ones of that size said: some twenty of each are remembered."""
+_FLOOR_MS = 5.0
+"""Errors count in parts of a step's time, and in steps shorter than this not even so much."""
+_GUESS = (10.0, 0.5, 0.1)
+_TRUST = (1e-4, 0.04, 1.0)
+"""How much the first guess counts beside the steps that were seen: a tenth of a step's time, squared, over how far
+the guess may be off, squared (10 ms, 0.5 ms, 0.1 ms)."""
+_SWEEPS = 4
 _FIRST_TRUST = 64
 """Rows that the first guess is believed for."""
 
 
 class StepCost:
-    """milliseconds = a + b * tokens + c * thousand attended positions, by recursive least squares.
+    """milliseconds = a + b * tokens + c * thousand attended positions; none of the weights is negative.
 
-    Forgets with 0.98 per step, so it follows a machine that gets busier. Haykin, Adaptive Filter
-    Theory, chapter on RLS. Weights are kept above zero: more work never takes less time.
+    Least squares over relative errors, solved by projected Gauss-Seidel from the last solution (a
+    few sweeps do, since it hardly moves). Each size of step, by powers of two, has a memory of its
+    own: an hour of decoding does not wipe out what the last long prompt took.
     """
 
     def __init__(self) -> None:
-        self._weights = [10.0, 0.5, 0.1]
-        self._covariance = _first_covariance()
+        self._weights = _GUESS
+        self._memory: dict[int, list[float]] = {}
+        self._sums = [0.0] * 9
+        """Of the memories: the normal equations, upper triangle by rows, and their right side."""
         self.trusted_tokens = _FIRST_TRUST
         """Larger steps have not been seen, nor anything like them: a prediction may be far off."""
 
@@ -34,28 +39,20 @@ class StepCost:
     def observe(self, tokens: int, attended: int, took_ms: float) -> None:
         self.trusted_tokens = max(self.trusted_tokens, 2 * tokens)
         x, y = float(tokens), attended / 1000.0
-        (p00, p01, p02), (_, p11, p12), (_, _, p22) = self._covariance
-        k0, k1, k2 = p00 + p01 * x + p02 * y, p01 + p11 * x + p12 * y, p02 + p12 * x + p22 * y
-        scale = 1.0 / (_FORGETTING * _NOISE_MS2 + k0 + k1 * x + k2 * y)
+        w = 1.0 / (took_ms + _FLOOR_MS) ** 2
+        wx, wy, wt = w * x, w * y, w * took_ms
+        seen = (w, wx, wy, wx * x, wx * y, wy * y, wt, wt * x, wt * y)
+        before = self._memory.get(tokens.bit_length(), [0.0] * 9)
+        after = [_FORGETTING * old + new for old, new in zip(before, seen, strict=True)]
+        self._memory[tokens.bit_length()] = after
+        self._sums = [total + new - old for total, new, old in zip(self._sums, after, before, strict=True)]
+        self._solve()
+
+    def _solve(self) -> None:
+        s00, s01, s02, s11, s12, s22, r0, r1, r2 = self._sums
         a, b, c = self._weights
-        error = (took_ms - a - b * x - c * y) * scale
-        self._weights = [
-            max(_LEAST[0], a + k0 * error),
-            max(_LEAST[1], b + k1 * error),
-            max(_LEAST[2], c + k2 * error),
-        ]
-        q00, q01, q02 = p00 - k0 * k0 * scale, p01 - k0 * k1 * scale, p02 - k0 * k2 * scale
-        q11, q12, q22 = p11 - k1 * k1 * scale, p12 - k1 * k2 * scale, p22 - k2 * k2 * scale
-        grown = 1.0 / _FORGETTING
-        self._covariance = [
-            [q00 * grown, q01 * grown, q02 * grown],
-            [q01 * grown, q11 * grown, q12 * grown],
-            [q02 * grown, q12 * grown, q22 * grown],
-        ]
-        # Steps that are all alike would let the covariance grow without end.
-        if any(self._covariance[i][i] > 10.0 * _SPREAD[i] for i in range(_FEATURES)):
-            self._covariance = _first_covariance()
-
-
-def _first_covariance() -> list[list[float]]:
-    return [[_SPREAD[row] if row == column else 0.0 for column in range(_FEATURES)] for row in range(_FEATURES)]
+        for _ in range(_SWEEPS):
+            a = max(0.0, (r0 + _TRUST[0] * _GUESS[0] - s01 * b - s02 * c) / (s00 + _TRUST[0]))
+            b = max(0.0, (r1 + _TRUST[1] * _GUESS[1] - s01 * a - s12 * c) / (s11 + _TRUST[1]))
+            c = max(0.0, (r2 + _TRUST[2] * _GUESS[2] - s02 * a - s12 * b) / (s22 + _TRUST[2]))
+        self._weights = (a, b, c)
