@@ -8,7 +8,10 @@ Decode = Callable[[Sequence[int]], str]
 
 REPLACEMENT = "\ufffd"
 _LONGEST_BROKEN_TAIL = 8
-"""More replacement characters than this at the end are not a character still to come, but broken text."""
+"""Of more replacement characters than this at the end, the first are not a character still to come, but broken text."""
+_LONGEST_WINDOW = 64
+"""Tokens decoded again with each new one, at most: broken text, or tokens without any, may go on for thousands."""
+_KEPT_OF_WINDOW = 32
 
 
 class Detokeniser:
@@ -33,7 +36,7 @@ class Detokeniser:
         stable = full.rstrip(REPLACEMENT)
         broken = len(full) - len(stable)
         if broken > _LONGEST_BROKEN_TAIL:
-            stable, broken = full, 0
+            stable = full[: len(full) - _LONGEST_BROKEN_TAIL]
         new = stable[self._seen :]
         self._seen += len(new)
         self.length += len(new)
@@ -43,6 +46,11 @@ class Detokeniser:
             self._window = self._window[self._clean_at :]
             self._clean_at = len(self._window)
             self._seen = len(self._decode(self._window))
+        elif len(self._window) > _LONGEST_WINDOW:
+            unseen = len(full) - self._seen
+            self._window = self._window[-_KEPT_OF_WINDOW:]
+            self._clean_at = 0
+            self._seen = max(0, len(self._decode(self._window)) - unseen)
         return new
 
 
@@ -55,6 +63,8 @@ class StopFilter:
     def __init__(self, stops: Sequence[str]) -> None:
         self._stops = tuple(stop for stop in stops if stop)
         self._longest = max((len(stop) for stop in self._stops), default=0)
+        # Most pieces end in a character that no beginning of a stop ends in: that one look is then enough.
+        self._beginnings_end_in = frozenset(character for stop in self._stops for character in stop[:-1])
         self._held = ""
         self.hit = False
 
@@ -67,9 +77,9 @@ class StopFilter:
             self.hit = True
             self._held = ""
             return pending[: min(matches)[1]]
-        keep = self._possible_start(pending)
-        self._held = pending[len(pending) - keep :]
-        return pending[: len(pending) - keep]
+        free = len(pending) - self._possible_start(pending)
+        self._held = pending[free:]
+        return pending[:free]
 
     def flush(self) -> str:
         """What was held back; call it when no more text will come."""
@@ -77,8 +87,10 @@ class StopFilter:
         return held
 
     def _possible_start(self, pending: str) -> int:
+        if not pending or pending[-1] not in self._beginnings_end_in:
+            return 0
         for length in range(min(self._longest - 1, len(pending)), 0, -1):
-            tail = pending[len(pending) - length :]
+            tail = pending[-length:]
             if any(stop.startswith(tail) for stop in self._stops):
                 return length
         return 0
@@ -96,21 +108,23 @@ class LoopGuard:
     REPEATS = 4
 
     def __init__(self) -> None:
-        self._ids: list[int] = []
-        self._runs = [0] * (self.MAX_PERIOD + 1)
+        self._count = 0
+        self._places: dict[int, list[int]] = {}
+        """Where each token stood lately."""
+        self._runs: dict[int, int] = {}
+        """For each period, how many tokens up to now equal the one that long before."""
 
     def push(self, token: int) -> bool:
         """True once the reply is a loop."""
-        ids = self._ids
-        looping = False
-        for period in range(1, min(self.MAX_PERIOD, len(ids)) + 1):
-            if ids[-period] == token:
-                self._runs[period] += 1
-                looping = looping or self._runs[period] >= max(self.REPEATS * period, self.MIN_REPEATED)
-            else:
-                self._runs[period] = 0
-        ids.append(token)
-        return looping
+        here = self._count
+        self._count += 1
+        places = [place for place in self._places.get(token, ()) if here - place <= self.MAX_PERIOD]
+        self._places[token] = [*places, here]
+        if not places:
+            self._runs = {}
+            return False
+        self._runs = {here - place: self._runs.get(here - place, 0) + 1 for place in places}
+        return any(run >= max(self.REPEATS * period, self.MIN_REPEATED) for period, run in self._runs.items())
 
 
 class ReplyText:
