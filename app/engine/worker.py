@@ -62,6 +62,7 @@ _TOKENISING_THREADS = 1
 
 
 _SWITCH_INTERVAL_S = 0.0005
+_WARM_UP_WORDS = 300
 
 
 class Connection:
@@ -268,8 +269,9 @@ def _step_back() -> None:
 
 
 def warm_up(engine: Engine) -> None:
-    """A short reply with nobody listening: first calls build kernels and touch memory."""
-    warm = Submit(0, (Message("user", "Hello, how are you?"),), SamplingSpec(max_tokens=4, ignore_eos=True))
+    """A short reply with nobody listening: first calls build kernels, touch memory, and tell how long steps take."""
+    words = min(_WARM_UP_WORDS, engine.scheduler.limits.context_tokens // 8)
+    warm = Submit(0, (Message("user", "hello " * words),), SamplingSpec(max_tokens=4, ignore_eos=True))
     engine.submit(warm, lambda event: None)
     deadline = time.monotonic() + 60.0
     while engine.figures().finished + engine.figures().failed == 0 and time.monotonic() < deadline:
