@@ -6,7 +6,7 @@ import hashlib
 import logging
 import secrets
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -65,13 +65,16 @@ class Beginnings:
         self._constrain = constrain
         self._report = report
         self.tokenising = tokenising
+        self._compiling = ThreadPoolExecutor(1, "schemas")
+        """For requests with a schema: working out one may take seconds, for which no other request should wait."""
 
     def prepare_soon(self, request: Request) -> None:
         if self.tokenising is None:
             self._prepare(request)
             return
+        has_schema = request.submit.sampling.json_schema is not None
         try:
-            self.tokenising.submit(self._prepare, request)
+            (self._compiling if has_schema else self.tokenising).submit(self._prepare, request)
         except RuntimeError:  # the pool is shut: the worker is going away
             self._report(request, None)
 
@@ -82,7 +85,8 @@ class Beginnings:
         request.text = ReplyText(
             self._prompts.vocabulary.decode,
             (*submit.sampling.stop, *prepared.stops),
-            guard_loops=not submit.sampling.ignore_eos,
+            # A list of equal numbers is no loop, and cut short it would not satisfy its schema.
+            guard_loops=not submit.sampling.ignore_eos and prepared.constraint is None,
         )
         salt = _salt(submit.salt)
         request.sequence = Sequence(

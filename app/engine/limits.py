@@ -7,6 +7,7 @@ from app.errors import InvalidRequest
 
 MOST_LOGPROBS = 20
 _MOST_STOPS = 64
+_LONGEST_STOP = 1000
 
 
 def check_sampling(spec: SamplingSpec) -> None:
@@ -29,6 +30,9 @@ def check_sampling(spec: SamplingSpec) -> None:
         raise InvalidRequest(f"repetition_penalty is {spec.repetition_penalty}: it must be above 0")
     if len(spec.stop) > _MOST_STOPS:
         raise InvalidRequest(f"stop has {len(spec.stop)} strings: the limit is {_MOST_STOPS}")
+    longest = max((len(stop) for stop in spec.stop), default=0)
+    if longest > _LONGEST_STOP:
+        raise InvalidRequest(f"stop has a string of {longest} characters: the limit is {_LONGEST_STOP}")
     for token, bias in spec.logit_bias.items():
         if token < 0 or not -100.0 <= bias <= 100.0:
             raise InvalidRequest(f"logit_bias has {bias} for token {token}: it must be between -100 and 100")
