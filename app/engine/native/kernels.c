@@ -177,16 +177,22 @@ static inline int take(Team *team, int phase) { return atomic_fetch_add(&team->n
 
 // ---------------------------------------------------------------- products
 
+// What a thread will read next, so that memory is busy while the processor is. `stride` bytes for each pair of k.
+typedef struct {
+    const char *from;
+    int64_t stride;
+} Ahead;
+
 // acc[r][0..1] += rows of a (stride in elements) times one unit, over `pairs` pairs.
 static inline __attribute__((always_inline)) void tile(
-    const int rows, const bf16 *a, int64_t stride, const bf16 *unit, int64_t pairs, vf acc[][2]) {
+    const int rows, const bf16 *a, int64_t stride, const bf16 *unit, int64_t pairs, Ahead ahead, vf acc[][2]) {
     vf sum[MAX_ROWS][2];
     for (int r = 0; r < rows; r++) sum[r][0] = acc[r][0], sum[r][1] = acc[r][1];
     for (int64_t k = 0; k < pairs; k++) {
         const vu *b = (const vu *)(unit + k * 2 * UNIT);
         vu b0 = b[0], b1 = b[1];
-        __builtin_prefetch(unit + k * 2 * UNIT + 1024, 0, 3);
-        __builtin_prefetch(unit + k * 2 * UNIT + 1024 + 32, 0, 3);
+        __builtin_prefetch(ahead.from + k * ahead.stride, 0, 2);
+        __builtin_prefetch(ahead.from + k * ahead.stride + 64, 0, 2);
 #pragma GCC unroll 12
         for (int r = 0; r < rows; r++) {
             uint32_t pair;
@@ -198,8 +204,9 @@ static inline __attribute__((always_inline)) void tile(
     for (int r = 0; r < rows; r++) acc[r][0] = sum[r][0], acc[r][1] = sum[r][1];
 }
 
-#define CASE(n) case n: tile(n, a, stride, unit, pairs, acc); return;
-static void tile_any(int rows, const bf16 *a, int64_t stride, const bf16 *unit, int64_t pairs, vf acc[][2]) {
+#define CASE(n) case n: tile(n, a, stride, unit, pairs, ahead, acc); return;
+static void tile_any(
+    int rows, const bf16 *a, int64_t stride, const bf16 *unit, int64_t pairs, Ahead ahead, vf acc[][2]) {
     switch (rows) {
         CASE(1) CASE(2)
 #if MAX_ROWS > 2
@@ -208,11 +215,10 @@ static void tile_any(int rows, const bf16 *a, int64_t stride, const bf16 *unit, 
     }
 }
 
+static inline int64_t tiles_of(int64_t rows) { return (rows + MAX_ROWS - 1) / MAX_ROWS; }
+
 // How many of the rows left the next tile takes: equal shares, so that no tile is thin.
-static inline int share(int64_t left) {
-    int64_t tiles = (left + MAX_ROWS - 1) / MAX_ROWS;
-    return (int)((left + tiles - 1) / tiles);
-}
+static inline int share(int64_t left) { return (int)((left + tiles_of(left) - 1) / tiles_of(left)); }
 
 // An int8 unit as bf16: all of -127..127 are exact, so the upper half of a float is the number.
 static void widen(const int8_t *from, int64_t pairs, bf16 *to) {
@@ -240,35 +246,57 @@ static void emit_silu(void *to, int64_t stride, int64_t unit, int row, vf gate, 
     store_bf16((bf16 *)to + row * stride + unit * 16, gate / (1.0f + exp_v(-gate)) * up);
 }
 
+// Enough pieces that a thread which lost its core for a while does not hold up the others.
+static inline int64_t piece_of(const Team *team, const Linear *linear) {
+    const int64_t piece = linear->units / (team->threads * 8);
+    return piece < 1 ? 1 : piece;
+}
+
+static inline const char *unit_at(const Linear *linear, int64_t unit) {
+    return (const char *)linear->weight + unit * UNIT * linear->inner * (linear->scale ? 1 : 2);
+}
+
+static inline __attribute__((always_inline)) void product_unit(
+    const Linear *linear, int64_t u, bf16 *wide, const char *next, const bf16 *a, int64_t rows, void *to,
+    int64_t stride, const Emit emit) {
+    const bf16 *unit = (const bf16 *)unit_at(linear, u);
+    vf scale[2] = {splat(1), splat(1)}, bias[2] = {splat(0), splat(0)};
+    if (linear->scale) {
+        widen((const int8_t *)unit, linear->inner / 2, wide);
+        unit = wide;
+        for (int i = 0; i < 2; i++) scale[i] = *(const vf *)(linear->scale + u * UNIT + i * 16);
+    }
+    if (linear->bias)
+        for (int i = 0; i < 2; i++) bias[i] = *(const vf *)(linear->bias + u * UNIT + i * 16);
+    // Each tile fetches its share of the next unit.
+    const int64_t tiles = tiles_of(rows), bytes = linear->scale ? UNIT * 2 : UNIT * 4;
+    Ahead ahead = {next, bytes / tiles};
+    for (int64_t r = 0, n; r < rows; r += n) {
+        n = share(rows - r);
+        vf acc[MAX_ROWS][2] = {0};
+        tile_any((int)n, a + r * linear->inner, linear->inner, unit, linear->inner / 2, ahead, acc);
+        ahead.from += linear->inner / 2 * ahead.stride;
+        for (int i = 0; i < n; i++)
+            emit(to, stride, u, (int)(r + i), acc[i][0] * scale[0] + bias[0], acc[i][1] * scale[1] + bias[1]);
+    }
+}
+
+// rows of a times the linear's units. `then` is the product that follows: its weights are fetched at the end.
 static inline __attribute__((always_inline)) void product(
-    Team *team, int phase, int thread, const Linear *linear, const bf16 *a, int64_t rows, void *to, int64_t stride,
-    const Emit emit) {
-    // Enough pieces that a thread which lost its core for a while does not hold up the others.
-    int64_t piece = linear->units / (team->threads * 8);
-    if (piece < 1) piece = 1;
-    for (;;) {
-        int64_t first = take(team, phase) * piece, last = first + piece;
-        if (first >= linear->units) return;
-        if (last > linear->units) last = linear->units;
+    Team *team, int phase, int thread, const Linear *linear, const Linear *then, const bf16 *a, int64_t rows, void *to,
+    int64_t stride, const Emit emit) {
+    const int64_t piece = piece_of(team, linear);
+    const char *afterwards = unit_at(then, thread * piece_of(team, then));
+    bf16 *wide = team->wide + thread * team->wide_unit;
+    int64_t first = take(team, phase) * piece;
+    while (first < linear->units) {
+        const int64_t last = first + piece < linear->units ? first + piece : linear->units;
+        const int64_t next = take(team, phase) * piece;
         for (int64_t u = first; u < last; u++) {
-            const bf16 *unit = (const bf16 *)linear->weight + u * UNIT * linear->inner;
-            vf scale[2] = {splat(1), splat(1)}, bias[2] = {splat(0), splat(0)};
-            if (linear->scale) {
-                bf16 *wide = team->wide + thread * team->wide_unit;
-                widen((const int8_t *)linear->weight + u * UNIT * linear->inner, linear->inner / 2, wide);
-                unit = wide;
-                for (int i = 0; i < 2; i++) scale[i] = *(const vf *)(linear->scale + u * UNIT + i * 16);
-            }
-            if (linear->bias)
-                for (int i = 0; i < 2; i++) bias[i] = *(const vf *)(linear->bias + u * UNIT + i * 16);
-            for (int64_t r = 0, n; r < rows; r += n) {
-                n = share(rows - r);
-                vf acc[MAX_ROWS][2] = {0};
-                tile_any((int)n, a + r * linear->inner, linear->inner, unit, linear->inner / 2, acc);
-                for (int i = 0; i < n; i++)
-                    emit(to, stride, u, (int)(r + i), acc[i][0] * scale[0] + bias[0], acc[i][1] * scale[1] + bias[1]);
-            }
+            const char *ahead = u + 1 < last ? unit_at(linear, u + 1) : next < linear->units ? unit_at(linear, next) : afterwards;
+            product_unit(linear, u, wide, ahead, a, rows, to, stride, emit);
         }
+        first = next;
     }
 }
 
@@ -288,11 +316,12 @@ static void norm_head(float *x, const float *weight, int64_t n, float eps) {
     for (int64_t i = 0; i < n; i++) x[i] *= factor * weight[i];
 }
 
-static void rotate_head(float *x, const float *cos, const float *sin, int64_t half) {
+static void rotate_head(float *restrict x, const float *restrict cos, const float *restrict sin, int64_t half) {
+    float *restrict y = x + half;
     for (int64_t i = 0; i < half; i++) {
-        float a = x[i], b = x[i + half];
+        const float a = x[i], b = y[i];
         x[i] = a * cos[i] - b * sin[i];
-        x[i + half] = b * cos[i] + a * sin[i];
+        y[i] = b * cos[i] + a * sin[i];
     }
 }
 
@@ -310,6 +339,30 @@ static void embed_row(const Model *m, int32_t id, float *x) {
 
 static inline int64_t units_of(int64_t n) { return (n + UNIT - 1) / UNIT; }
 
+static void prepare_head(const Model *m, const Layer *layer, const float *weight, int64_t position, float *head) {
+    const int64_t half = m->head_dim / 2;
+    if (weight) norm_head(head, weight, m->head_dim, m->eps);
+    if (layer->rotate) rotate_head(head, m->cos + position * half, m->sin + position * half, half);
+}
+
+static void place_key(const float *head, int64_t d, int64_t slot, bf16 *block) {
+    for (int64_t i = 0; i < d; i += 2) {
+        const uint32_t pair = to_bf16(head[i]) | (uint32_t)to_bf16(head[i + 1]) << 16;
+        memcpy(block + i * BLOCK + slot * 2, &pair, 4);
+    }
+}
+
+static void place_value(const float *head, int64_t d, int64_t slot, int clear, bf16 *block) {
+    for (int64_t u = 0; u < units_of(d); u++) {
+        bf16 *pairs = block + u * UNIT * BLOCK + slot / 2 * UNIT * 2;
+        for (int64_t i = 0; i < UNIT && u * UNIT + i < d; i++) {
+            pairs[i * 2 + slot % 2] = to_bf16(head[u * UNIT + i]);
+            if (clear && slot % 2 == 0) pairs[i * 2 + 1] = 0;
+        }
+        if (clear) memset(pairs + UNIT * 2, 0, (BLOCK / 2 - 1 - slot / 2) * UNIT * 2 * sizeof(bf16));
+    }
+}
+
 // Normalise and rotate a row's heads; queries go to q, keys and values into their blocks.
 static void place_row(const Team *team, const Layer *layer, int64_t row) {
     const Model *m = team->model;
@@ -317,33 +370,21 @@ static void place_row(const Team *team, const Layer *layer, int64_t row) {
     const int64_t d = m->head_dim, group = m->heads / m->kv_heads, position = s->positions[row];
     const Span *span = &s->span[s->span_of[row]];
     const int64_t block = span->blocks[position / BLOCK], slot = position % BLOCK;
-    const float *cos = m->cos + position * (d / 2), *sin = m->sin + position * (d / 2);
+    // What follows a sequence's last token takes part in products with weight zero, so it must be finite.
+    // A block that was begun by an earlier step has been cleared by it.
+    const int clear = row == span->row + span->rows - 1 && position - slot >= span->start;
     float *q = team->qkv + row * ((m->heads + 2 * m->kv_heads) * d), *k = q + m->heads * d, *v = k + m->kv_heads * d;
     for (int64_t h = 0; h < m->heads; h++) {
         float *head = q + h * d;
-        if (layer->norm_q) norm_head(head, layer->norm_q, d, m->eps);
-        if (layer->rotate) rotate_head(head, cos, sin, d / 2);
+        prepare_head(m, layer, layer->norm_q, position, head);
         bf16 *to = team->q + ((h / group * s->rows + row) * group + h % group) * d;
-        for (int64_t i = 0; i < d; i++) to[i] = to_bf16(head[i]);
+        for (int64_t i = 0; i < d; i += 16) store_bf16(to + i, *(const vf *)(head + i));
     }
-    const int64_t key_block = d * BLOCK, value_unit = UNIT * BLOCK, value_block = units_of(d) * value_unit;
+    const int64_t key_block = d * BLOCK, value_block = units_of(d) * UNIT * BLOCK;
     for (int64_t h = 0; h < m->kv_heads; h++) {
-        float *head = k + h * d;
-        if (layer->norm_k) norm_head(head, layer->norm_k, d, m->eps);
-        if (layer->rotate) rotate_head(head, cos, sin, d / 2);
-        bf16 *keys = layer->keys + (h * m->blocks + block) * key_block + slot * 2;
-        for (int64_t i = 0; i < d; i += 2) {
-            keys[i * BLOCK] = to_bf16(head[i]);
-            keys[i * BLOCK + 1] = to_bf16(head[i + 1]);
-        }
-        bf16 *values = layer->values + (h * m->blocks + block) * value_block;
-        for (int64_t i = 0; i < d; i++) {
-            bf16 *to = values + i / UNIT * value_unit + i % UNIT * 2;
-            to[slot / 2 * UNIT * 2 + slot % 2] = to_bf16(v[h * d + i]);
-            // What follows the span's last token takes part in products with weight zero, so it must be finite.
-            if (row == span->row + span->rows - 1)
-                for (int64_t t = slot + 1; t < BLOCK; t++) to[t / 2 * UNIT * 2 + t % 2] = 0;
-        }
+        prepare_head(m, layer, layer->norm_k, position, k + h * d);
+        place_key(k + h * d, d, slot, layer->keys + (h * m->blocks + block) * key_block);
+        place_value(v + h * d, d, slot, clear, layer->values + (h * m->blocks + block) * value_block);
     }
 }
 
@@ -362,7 +403,8 @@ static void attend(const Team *team, const Layer *layer, const Span *span, int64
     bf16 *p = team->p + thread * MAX_ROWS * stride;
     for (int64_t b = from; b < to; b++) {
         vf acc[MAX_ROWS][2] = {0};
-        tile_any(n, q, d, keys + span->blocks[b] * key_block, d / 2, acc);
+        Ahead ahead = {(const char *)(keys + span->blocks[b + 1 < to ? b + 1 : b] * key_block), UNIT * 4};
+        tile_any(n, q, d, keys + span->blocks[b] * key_block, d / 2, ahead, acc);
         for (int r = 0; r < n; r++) {
             vf *out = (vf *)(scores + r * stride + (b - from) * BLOCK);
             out[0] = acc[r][0] * m->scale, out[1] = acc[r][1] * m->scale;
@@ -394,9 +436,11 @@ static void attend(const Team *team, const Layer *layer, const Span *span, int64
     }
     for (int64_t u = 0; u < units_of(d); u++) {
         vf acc[MAX_ROWS][2] = {0};
-        for (int64_t b = from; b < to; b++)
-            tile_any(n, p + (b - from) * BLOCK, stride,
-                     values + span->blocks[b] * value_block + u * value_unit, BLOCK / 2, acc);
+        for (int64_t b = from; b < to; b++) {
+            const bf16 *unit = values + span->blocks[b] * value_block + u * value_unit;
+            Ahead ahead = {(const char *)(values + span->blocks[b + 1 < to ? b + 1 : b] * value_block + u * value_unit), UNIT * 4};
+            tile_any(n, p + (b - from) * BLOCK, stride, unit, BLOCK / 2, ahead, acc);
+        }
         for (int r = 0; r < n; r++) {
             const int64_t flat = first + r, row = span->row + flat / group, head = kv * group + flat % group;
             bf16 *out = team->a + (row * m->heads + head) * d + u * UNIT;
@@ -451,7 +495,7 @@ static void work(Team *team, int thread) {
         const Layer *layer = &m->layer[l];
         ROWS_IN_TURN(r) norm_row(team->x + r * hidden, layer->norm_in, hidden, m->eps, team->a + r * hidden);
         meet(team, &phase);
-        product(team, phase, thread, &layer->qkv, team->a, rows, team->qkv, qkv, emit_f32);
+        product(team, phase, thread, &layer->qkv, &layer->out, team->a, rows, team->qkv, qkv, emit_f32);
         meet(team, &phase);
         ROWS_IN_TURN(r) place_row(team, layer, r);
         meet(team, &phase);
@@ -463,18 +507,18 @@ static void work(Team *team, int thread) {
             rows = s->wanted;
             meet(team, &phase);
         }
-        product(team, phase, thread, &layer->out, team->a, rows, team->x, hidden, emit_add);
+        product(team, phase, thread, &layer->out, &layer->gate_up, team->a, rows, team->x, hidden, emit_add);
         meet(team, &phase);
         ROWS_IN_TURN(r) norm_row(team->x + r * hidden, layer->norm_mid, hidden, m->eps, team->a + r * hidden);
         meet(team, &phase);
-        product(team, phase, thread, &layer->gate_up, team->a, rows, team->h, m->inner, emit_silu);
+        product(team, phase, thread, &layer->gate_up, &layer->down, team->a, rows, team->h, m->inner, emit_silu);
         meet(team, &phase);
-        product(team, phase, thread, &layer->down, team->h, rows, team->x, hidden, emit_add);
+        product(team, phase, thread, &layer->down, l + 1 < m->layers ? &layer[1].qkv : &m->head, team->h, rows, team->x, hidden, emit_add);
         meet(team, &phase);
     }
     ROWS_IN_TURN(r) norm_row(team->x + r * hidden, m->norm_out, hidden, m->eps, team->a + r * hidden);
     meet(team, &phase);
-    product(team, phase, thread, &m->head, team->a, rows, s->logits, m->head.units * UNIT, emit_f32);
+    product(team, phase, thread, &m->head, &m->layer[0].qkv, team->a, rows, s->logits, m->head.units * UNIT, emit_f32);
 }
 
 // ---------------------------------------------------------------- the crew: threads that live between steps
@@ -485,6 +529,8 @@ typedef struct {
     Team *team;
     int round, busy, stop, count;
     pthread_t thread[64];
+    char *room;  // for a step's own buffers; grows
+    int64_t size;
 } Crew;
 
 typedef struct { Crew *crew; int number; } Seat;
@@ -531,49 +577,57 @@ void parley_dismiss(Crew *crew) {
     pthread_cond_broadcast(&crew->wake);
     pthread_mutex_unlock(&crew->lock);
     for (int i = 0; i < crew->count; i++) pthread_join(crew->thread[i], NULL);
+    free(crew->room);
     free(crew);
 }
 
-static void *room(size_t bytes) {
-    void *p = NULL;
-    return posix_memalign(&p, 64, (bytes + 63) / 64 * 64) ? NULL : p;
+// Lays the step's buffers out one after the other from `base`; returns what they take together.
+static int64_t furnish(Team *team, char *base, int64_t rows, int64_t longest) {
+    const Model *m = team->model;
+    const int64_t d = m->head_dim, across = m->heads * d > m->hidden ? m->heads * d : m->hidden;
+    int64_t used = 0;
+#define PLACE(field, count) \
+    team->field = (void *)(base + used); \
+    used += ((count) * (int64_t)sizeof(*team->field) + 63) / 64 * 64
+    team->scratch_row = (longest + BLOCK - 1) / BLOCK * BLOCK;
+    team->wide_unit = (across > m->inner ? across : m->inner) * UNIT;
+    PLACE(x, rows * m->hidden);
+    PLACE(qkv, rows * (m->heads + 2 * m->kv_heads) * d);
+    PLACE(scratch, team->threads * MAX_ROWS * team->scratch_row);
+    PLACE(a, rows * across);
+    PLACE(q, rows * m->heads * d);
+    PLACE(h, rows * m->inner);
+    PLACE(p, team->threads * MAX_ROWS * team->scratch_row);
+    PLACE(wide, team->threads * team->wide_unit);
+#undef PLACE
+    return used;
 }
 
 // Returns 0, or 1 if there was no memory for the step's own buffers.
 int parley_step(Crew *crew, const Model *m, const Step *s) {
-    const int threads = crew->count + 1;
-    const int64_t rows = s->rows, d = m->head_dim;
     int64_t longest = 0;
     for (int64_t i = 0; i < s->spans; i++)
         if (s->span[i].start + s->span[i].rows > longest) longest = s->span[i].start + s->span[i].rows;
-    const int64_t wide = m->heads * d > m->hidden ? m->heads * d : m->hidden;
-    const int64_t widest = wide > m->inner ? wide : m->inner;
-    Team team = {.model = m, .step = s, .threads = threads, .scratch_row = (longest + BLOCK - 1) / BLOCK * BLOCK};
-    team.wide_unit = widest * UNIT;
-    team.wide = room(threads * team.wide_unit * sizeof(bf16));
-    team.x = room(rows * m->hidden * sizeof(float));
-    team.qkv = room(rows * (m->heads + 2 * m->kv_heads) * d * sizeof(float));
-    team.scratch = room(threads * MAX_ROWS * team.scratch_row * sizeof(float));
-    team.a = room((rows * wide + UNIT) * sizeof(bf16));
-    team.q = room(rows * m->heads * d * sizeof(bf16));
-    team.h = room(rows * m->inner * sizeof(bf16));
-    team.p = room(threads * MAX_ROWS * team.scratch_row * sizeof(bf16));
-    int failed = !team.x || !team.qkv || !team.scratch || !team.a || !team.q || !team.h || !team.p || !team.wide;
-    if (!failed) {
-        pthread_mutex_lock(&crew->lock);
-        crew->team = &team;
-        crew->busy = crew->count;
-        crew->round++;
-        pthread_cond_broadcast(&crew->wake);
-        pthread_mutex_unlock(&crew->lock);
-        work(&team, 0);
-        pthread_mutex_lock(&crew->lock);
-        while (crew->busy) pthread_cond_wait(&crew->idle, &crew->lock);
-        pthread_mutex_unlock(&crew->lock);
+    Team team = {.model = m, .step = s, .threads = crew->count + 1};
+    const int64_t needed = furnish(&team, crew->room, s->rows, longest);
+    if (needed > crew->size) {
+        free(crew->room);
+        crew->size = 0;
+        if (posix_memalign((void **)&crew->room, 64, needed)) { crew->room = NULL; return 1; }
+        crew->size = needed;
+        furnish(&team, crew->room, s->rows, longest);
     }
-    free(team.x), free(team.qkv), free(team.scratch), free(team.a), free(team.q), free(team.h), free(team.p);
-    free(team.wide);
-    return failed;
+    pthread_mutex_lock(&crew->lock);
+    crew->team = &team;
+    crew->busy = crew->count;
+    crew->round++;
+    pthread_cond_broadcast(&crew->wake);
+    pthread_mutex_unlock(&crew->lock);
+    work(&team, 0);
+    pthread_mutex_lock(&crew->lock);
+    while (crew->busy) pthread_cond_wait(&crew->idle, &crew->lock);
+    pthread_mutex_unlock(&crew->lock);
+    return 0;
 }
 
 // ---------------------------------------------------------------- packing

@@ -76,11 +76,12 @@ class NativeRunner:
             sin=self._f32(lean.sin),
         )
         self._vocabulary = lean.vocabulary
+        self._logits = torch.empty(0, self._head.units * UNIT)
         self._crew = kernels.crew(threads)
         self._dismiss = weakref.finalize(self, kernels.dismiss, self._crew)
 
     def run(self, chunks: SequenceOf[Chunk]) -> Tensor | None:
-        """``[n, vocabulary]`` float32; None if no chunk samples."""
+        """``[n, vocabulary]`` float32, overwritten by the next call; None if no chunk samples."""
         ids: list[int] = []
         positions: list[int] = []
         span_of: list[int] = []
@@ -97,7 +98,7 @@ class NativeRunner:
             span_of += [index] * chunk.count
             if chunk.samples:
                 wanted.append(len(ids) - 1)
-        logits = torch.empty(len(wanted), self._head.units * UNIT)
+        logits = self._logits_for(len(wanted))
         rows = c_int32 * len(ids)
         step = bindings.Step(
             rows=len(ids),
@@ -116,6 +117,12 @@ class NativeRunner:
 
     def forget(self, key: int) -> None:
         """Nothing is kept outside the blocks."""
+
+    def _logits_for(self, rows: int) -> Tensor:
+        """The same memory in each step: fresh pages for a few megabytes would cost as much as a layer."""
+        if len(self._logits) < rows:
+            self._logits = torch.empty(rows, self._head.units * UNIT)
+        return self._logits[:rows]
 
     def _packed(self, weight: Tensor, bias: Tensor | None = None, *, interleaved: bool = False) -> bindings.Linear:
         columns, inner = weight.shape
