@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv system models run test check bench clean
+.PHONY: help venv system models run test check clean bench bench-peers bench-llm bench-before-after bench-interference bench-quality
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 27
 
 venv: $(VENV)/.installed ## create .venv with the pinned packages
 
@@ -36,8 +36,26 @@ check: $(VENV)/.installed ## lint and type-check
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict app
 
-bench: $(VENV)/.installed models ## timings of two typed turns (no separate benchmarks exist yet)
-	$(BIN)/python -m app talk --text "Why is the sky blue?" --text "Say it shorter."
+bench: bench-llm bench-before-after bench-interference bench-quality ## all that docs/performance.md shows, about twenty minutes
+
+bench-peers: $(VENV)/.installed ## build the engines that Parley is compared with (once; several minutes and GB)
+	@for peer in transformers openvino vllm llama_cpp; do \
+		echo "== $$peer"; PYTHON=$(BIN)/python sh benchmarks/peers/$$peer.sh || echo "== $$peer will be left out"; done
+
+bench-llm: bench-peers models ## Parley's worker beside llama.cpp, vLLM, OpenVINO and transformers
+	@$(BIN)/python -c "import matplotlib" 2>/dev/null || $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
+	$(BIN)/python -m benchmarks.llm
+
+bench-before-after: $(VENV)/.installed models ## one request at a time, static batches, this worker
+	@PYTHON=$(BIN)/python sh benchmarks/peers/transformers.sh
+	@$(BIN)/python -c "import matplotlib" 2>/dev/null || $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
+	$(BIN)/python -m benchmarks.before_after
+
+bench-interference: $(VENV)/.installed models ## a long prompt among running replies, and cancels
+	$(BIN)/python -m benchmarks.interference
+
+bench-quality: $(VENV)/.installed models ## what a quantization of the weights costs
+	$(BIN)/python -m benchmarks.quality
 
 clean: ## remove the virtual environment and caches; fetched models stay
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

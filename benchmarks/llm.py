@@ -21,7 +21,7 @@ from benchmarks import llm_tables, report
 from benchmarks.contenders import Contender, RunFailed, Running, everybody, named, start
 from benchmarks.machine import busy, describe
 from benchmarks.measure import Figures, fold
-from benchmarks.process import StartFailed
+from benchmarks.process import StartFailed, end_on_sigterm
 from benchmarks.workloads import Workload
 
 _EXAMPLES = """examples:
@@ -157,6 +157,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="one run, w1 at 1 and 16; writes no result and no tables")
     parser.add_argument("--tables", action="store_true", help="only write the tables and plots from the last result")
     args = parser.parse_args()
+    end_on_sigterm()
     console = Console()
     if args.tables:
         _publish(report.load("llm"), console)

@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import socket
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -126,6 +127,11 @@ class Group:
         for process in self._members():
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.send_signal(number)
+
+
+def end_on_sigterm() -> None:
+    """Let a SIGTERM unwind this program, so that what it started ends with it."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 
 def free_port() -> int:
