@@ -16,7 +16,7 @@ import httpx
 from openai import AsyncOpenAI
 
 from app.config.settings import Settings
-from app.llm import Finished, GenerateRequest, LlmEvent, TextDelta, Usage
+from app.llm import Finished, GenerateRequest, LanguageModel, LlmEvent, TextDelta, Usage
 from app.server import Access, bind, create_app, serve
 from app.telemetry.stage import StageReport
 
@@ -70,7 +70,7 @@ class ScriptedModel:
 
 
 @contextlib.asynccontextmanager
-async def scripted_api(model: ScriptedModel, **tree: dict[str, object]) -> AsyncIterator[str]:
+async def scripted_api(model: LanguageModel, **tree: dict[str, object]) -> AsyncIterator[str]:
     """The base URL of a server over ``model``; ``tree`` are sections of the settings."""
     settings = Settings.model_validate(tree)
     sock = bind("127.0.0.1", 0)
