@@ -19,10 +19,11 @@ from typing import Protocol
 from app.engine.beginnings import Beginnings, Constrain, Outcome, Prepared
 from app.engine.blocks import BlockPool
 from app.engine.endings import Endings
-from app.engine.messages import Delta, Failed, Figures, Submit, TokenLogprob
+from app.engine.messages import Failed, Figures, Submit
 from app.engine.meters import Meters
 from app.engine.plan import step_size
 from app.engine.prompt import PromptBuilder
+from app.engine.replies import Replies
 from app.engine.requests import Request, RequestBook, Sink
 from app.engine.scheduler import Limits, Scheduler
 from app.engine.sequence import Chunk, Draw, RunnerTraits, SessionKey
@@ -31,8 +32,6 @@ from app.errors import Overloaded, ParleyError, StageError
 
 log = logging.getLogger(__name__)
 
-_SIGN_OF_LIFE_S = 0.5
-"""After so much silence a reply that is held back for others says that it will go on; looked at just as often."""
 _SHORTEST_RETRY_S, _LONGEST_RETRY_S = 0.5, 30.0
 
 
@@ -72,8 +71,6 @@ class Engine:
         """
         self._backend = backend
         self._pool = pool
-        self._vocabulary = prompts.vocabulary
-        self._eos_ids = eos_ids
         self._most_open = limits.max_running + max_waiting
         self._after_step = after_step
         self._clock = clock
@@ -94,12 +91,12 @@ class Engine:
             begin=self.beginnings.prepare_soon,
             clock=clock,
         )
+        self._replies = Replies(prompts.vocabulary.decode, eos_ids, self._endings, self._meters)
         self._wake = threading.Event()
         self._commands: deque[Callable[[], None]] = deque()
         self._by_sequence: dict[int, Request] = {}
         self._stopping = False
         self._step_began_s: float | None = None
-        self._signs_due_s = 0.0
 
     # --- from any thread -----------------------------------------------------------------
 
@@ -226,54 +223,12 @@ class Engine:
         # What it computed must not be found as anybody's prefix.
         self.scheduler.complete([chunk for chunk in chunks if chunk.sequence.key not in broken] if broken else chunks)
         for chunk, draw in zip(sampling, draws, strict=True):
-            self._take_token(self._by_sequence[chunk.sequence.key], draw, now)
+            self._replies.take(self._by_sequence[chunk.sequence.key], draw, now)
         if len(sampling) < len(chunks):
             for chunk in chunks:
                 if chunk.sequence.only_prefill and not chunk.sequence.pending:
                     self._endings.finish(self._by_sequence[chunk.sequence.key], "length")
-        if now >= self._signs_due_s:
-            self._give_signs_of_life(now)
-
-    def _take_token(self, request: Request, draw: Draw, now_s: float) -> None:
-        sequence, text = request.sequence, request.text
-        assert sequence is not None
-        assert text is not None
-        if draw.fault:
-            self._endings.fail(request, StageError(draw.fault))
-            return
-        if sequence.first_token_s:
-            self._meters.inter_token_ms.add((now_s - sequence.last_token_s) * 1000.0)
-        else:
-            sequence.first_token_s = request.told_s = now_s
-            self._meters.began(sequence, now_s)
-        sequence.last_token_s = now_s
-        if draw.token in self._eos_ids and not sequence.sampling.ignore_eos:
-            self._endings.finish(request, "stop")
-            return
-        sequence.ids.append(draw.token)
-        request.untold += 1
-        shown = text.push(draw.token)
-        if shown or draw.logprob is not None:
-            logprobs = () if draw.logprob is None else (self._logprob(draw.token, draw.logprob, draw.top),)
-            request.sink(Delta(request.submit.id, shown, request.untold, logprobs))
-            request.untold, request.told_s = 0, now_s
-        constraint = sequence.constraint
-        if text.stopped or (constraint is not None and constraint.is_finished(sequence.reply)):
-            self._endings.finish(request, "stop")
-        elif sequence.reply_tokens >= sequence.max_tokens:
-            self._endings.finish(request, "length")
-
-    def _logprob(self, token: int, logprob: float, top: tuple[tuple[int, float], ...]) -> TokenLogprob:
-        decode = self._vocabulary.decode
-        return TokenLogprob(decode([token]), logprob, tuple((decode([other]), value) for other, value in top))
-
-    def _give_signs_of_life(self, now_s: float) -> None:
-        """To whoever has begun to listen and is made to wait: silence would be taken for a fault."""
-        self._signs_due_s = now_s + _SIGN_OF_LIFE_S
-        for request in self._by_sequence.values():
-            if request.told_s and now_s - request.told_s >= _SIGN_OF_LIFE_S:
-                request.sink(Delta(request.submit.id, "", 0))
-                request.told_s = now_s
+        self._replies.give_signs_of_life(self._by_sequence.values(), now)
 
     # --- commands ------------------------------------------------------------------------
 

@@ -12,13 +12,11 @@ from operator import attrgetter
 from app.engine.blocks import BlockPool
 from app.engine.costs import StepCost
 from app.engine.plan import StepPlan, attended
+from app.engine.room import Room
 from app.engine.sequence import GRID, Chunk, RunnerTraits, Sequence
 from app.engine.sessions import SessionStore
 from app.engine.urgency import AHEAD_S, DISPLACE_S, claim_s, due_s, place_s
 from app.errors import ContextOverflow
-
-_RESERVE = 8
-"""A newcomer leaves every running reply a block to grow by, up to this part of the pool."""
 
 _place = attrgetter("place_s")
 
@@ -55,6 +53,7 @@ class Scheduler:
         self.cost = cost or StepCost()
         self.waiting: list[Sequence] = []
         """The most urgent first."""
+        self._room = Room(pool, sessions, self.waiting)
         self.running: dict[int, Sequence] = {}
         """By key, in order of admission."""
         self.preemptions = 0
@@ -165,7 +164,7 @@ class Scheduler:
     def _decode(self, plan: StepPlan, sequence: Sequence) -> None:
         """Plan the reply's next token, growing it at the cost of less urgent ones if need be."""
         while sequence.key in self.running:
-            if len(sequence.ids) <= len(sequence.blocks) * self.pool.block_tokens or self._grow(
+            if len(sequence.ids) <= len(sequence.blocks) * self.pool.block_tokens or self._room.grow(
                 sequence, len(sequence.ids)
             ):
                 plan.decode(sequence)
@@ -209,12 +208,12 @@ class Scheduler:
             return False
         if victim is not None:
             self._displace(victim, plan)
-        while not self._has_room_for(sequence):
+        while not self._room.suffices(sequence, len(self.running)):
             victim = self._displaceable(sequence, now_s)
             if victim is None:
                 return False
             self._displace(victim, plan)
-        if not self._grow(sequence, len(sequence.ids)):
+        if not self._room.grow(sequence, len(sequence.ids)):
             return False
         if sequence.cached_tokens is None:
             sequence.cached_tokens = sequence.computed
@@ -232,7 +231,7 @@ class Scheduler:
             if plan.computes_next_block_of(sequence, self.pool.block_tokens):
                 return
         count = self._prefill_size(plan, sequence)
-        if count and self._grow(sequence, len(sequence.ids)):
+        if count and self._room.grow(sequence, len(sequence.ids)):
             plan.prefill(sequence, count)
 
     def _budget_ms(self, plan: StepPlan, sequence: Sequence) -> float:
@@ -252,42 +251,6 @@ class Scheduler:
         while count > least and plan.predicted_ms(count, attended(sequence.computed, count)) > budget_ms:
             count = _to_grid(sequence, count * 3 // 4)
         return max(count, least)
-
-    # --- blocks --------------------------------------------------------------------------
-
-    def _has_room_for(self, sequence: Sequence) -> bool:
-        """Whether its whole prompt fits, and leaves those who run something to grow by."""
-        if not self.running:
-            return True
-        missing = self.pool.needed(len(sequence.ids)) - len(sequence.blocks)
-        reserve = min(len(self.running), self.pool.total // _RESERVE)
-        if missing + reserve <= self.pool.available:
-            return True
-        found_ready = sum(len(other.blocks) for other in self.waiting if other is not sequence)
-        return missing + reserve <= self.pool.available + self.sessions.idle_blocks + found_ready
-
-    def _grow(self, sequence: Sequence, tokens: int) -> bool:
-        """Blocks for ``tokens`` tokens, taking them from idle sessions and then from waiting replies if need be."""
-        missing = self.pool.needed(tokens) - len(sequence.blocks)
-        if missing <= 0:
-            return True
-        while self.pool.available < missing:
-            if not self.sessions.evict_one() and not self._strip_waiting(sequence):
-                return False
-        after = sequence.blocks[-1] if sequence.blocks else None
-        taken = self.pool.allocate(missing, after)
-        if taken is None:
-            return False
-        sequence.blocks += taken
-        return True
-
-    def _strip_waiting(self, needy: Sequence) -> bool:
-        """Take the blocks that a waiting reply found ready for it; it will compute them again."""
-        for sequence in reversed(self.waiting):
-            if sequence.blocks and sequence is not needy:
-                self.sessions.drop(sequence)
-                return True
-        return False
 
     # --- who gives way -------------------------------------------------------------------
 

@@ -204,6 +204,7 @@ def test_a_hundred_thousand_random_steps_keep_the_books_and_change_no_reply() ->
     for asked in fuzz.open:
         engine.cancel(asked.key)
     engine.step()
+    fuzz.look()
     for tenant, session in list(fuzz.known):
         engine.end_session(session, tenant)
     engine.step()
