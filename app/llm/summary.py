@@ -12,10 +12,12 @@ from app.errors import StageError, StageTimeout
 from app.llm.base import ChatMessage, Finished, GenerateRequest, LanguageModel, Sampling, TextDelta
 from app.llm.memory import TokenGauge
 
+_SYSTEM = "You sum up conversations."
 _TASK = (
-    "You keep the notes of a conversation. Write down in a few plain sentences what must not be forgotten: names, "
-    "facts, wishes, decisions and open questions. Use the language of the conversation. Write only the notes."
+    "Sum it up in up to four sentences, with all names, places, facts, wishes and decisions, in its language. "
+    "Write only the summary."
 )
+"""After the text and not before it: small models forget what they were told before a long text."""
 _NAMES = {"user": "User", "assistant": "Assistant"}
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|[。！？]")
 
@@ -62,12 +64,12 @@ async def write_summary(
 
 def _prompt(notes: Notes, gauge: TokenGauge, room: int) -> tuple[ChatMessage, ...]:
     lines = [f"{_NAMES.get(message.role, message.role)}: {message.content}" for message in notes.messages]
-    head = f"Notes so far: {notes.summary}\n\n" if notes.summary else ""
+    head = f"What came before: {notes.summary}\n\n" if notes.summary else ""
+    asked = "{head}This is a conversation:\n\n{lines}\n\n{task}"
     # The newest lines matter most if not all find room; a single one that is too long loses its beginning.
-    left = room - gauge.tokens(_TASK) - gauge.tokens(head) - gauge.tokens("The conversation goes on: Notes:")
-    kept = _newest(lines, gauge, left)
-    asked = f"{head}The conversation{' goes on' if head else ''}:\n{kept}\n\nNotes:"
-    return (ChatMessage("system", _TASK), ChatMessage("user", asked))
+    left = room - sum(map(gauge.tokens, (_SYSTEM, asked, head, _TASK)))
+    text = asked.format(head=head, lines=_newest(lines, gauge, left), task=_TASK)
+    return (ChatMessage("system", _SYSTEM), ChatMessage("user", text))
 
 
 def _newest(lines: Sequence[str], gauge: TokenGauge, room: int) -> str:

@@ -22,7 +22,7 @@ from app.dialogue.phrasebook import PhraseBook
 from app.dialogue.session import Session
 from app.dialogue.stages import Stages
 from app.errors import ContextOverflow
-from app.llm import Finished, GenerateRequest, LlmEvent, TextDelta, Usage
+from app.llm import Finished, GenerateRequest, LanguageModel, LlmEvent, TextDelta, Usage
 from app.llm.base import FinishReason
 from app.telemetry.stage import StageReport
 
@@ -180,11 +180,14 @@ class Script:
         self,
         *,
         asr: FakeRecognizer | None = None,
-        llm: FakeLanguageModel | None = None,
+        llm: LanguageModel | None = None,
         tts: FakeVoice | None = None,
         turn: FakeTurnModel | None = None,
+        pace: float = 1.0,
         **overrides: dict[str, Any],
     ) -> None:
+        """``pace`` lets sound be played faster than it sounds, for stages that live in real time."""
+        self._frame_s = FRAME_MS / 1000 / pace
         self.asr = asr or FakeRecognizer()
         self.llm = llm or FakeLanguageModel()
         self.tts = tts or FakeVoice()
@@ -238,7 +241,7 @@ class Script:
             reply = self.session.state.reply
             if reply is not None and reply.generation == 1:
                 self.reply_words = list(reply.clauses)
-            next_at += FRAME_MS / 1000
+            next_at += self._frame_s
             await asyncio.sleep(next_at - self.loop.time())
 
     # What the user does
