@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from app.engine.choose import BLOCK_TOKENS
 from app.engine.loader import LoadedModel, load
@@ -22,12 +20,7 @@ KINDS = {"llama": PACKED["llama"], "gemma3_text": PACKED["gemma3_text"], "lfm2":
 SESSIONS = 16
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.parametrize("model_type", KINDS)

@@ -12,6 +12,8 @@ from app.engine.options import LoadOptions
 from tests.kit.tiny_models import save_tiny
 from tests.kit.tiny_world import TinyWorld
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 _TURNS = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
 _SPEAK = "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 
