@@ -100,13 +100,15 @@ class _Chooser:
         try:
             kernels = Kernels(library())
             blocks = self._blocks(block_bytes(lean))
-            runner = NativeRunner(kernels, lean, blocks, torch.get_num_threads(), int8=self._int8)
+            runner = NativeRunner(kernels, lean, blocks, self._options.threads, int8=self._int8)
         except (ModelError, OSError, NotLean) as error:
             raise _Unfit(str(error)) from error
         self._check(runner)
         return runner, blocks
 
     def _lean(self) -> tuple[Runner, int]:
+        if self._device != "cpu" and self._options.runner == "auto":
+            raise _Unfit("on a GPU the packed runner replays whole steps")
         lean = self._read_lean()
         shapes = [(lean.kv_heads, lean.head_dim, lean.head_dim)] * len(lean.layers)
         pool, blocks = self._pool(shapes)

@@ -43,6 +43,7 @@ class LoadedModel:
 def load(options: LoadOptions) -> LoadedModel:
     """Raises ModelError if the folder holds no usable model."""
     options.check()
+    torch.set_num_threads(options.threads)
     device = _device(options.device)
     dtype = torch.float32 if options.quantization == "none" else torch.bfloat16
     try:
@@ -52,6 +53,9 @@ def load(options: LoadOptions) -> LoadedModel:
     model.to(device).eval().requires_grad_(False)
     context = min(options.context_tokens, int(getattr(model.config, "max_position_embeddings", 1 << 30)))
     runner, blocks = choose(model, options, device, context)
+    if runner.name == "native":
+        # Only sampling is left to torch, in pieces so small that waking a second thread costs more than it saves.
+        torch.set_num_threads(1)
     eos_ids = _eos_ids(model, tokenizer)
     return LoadedModel(
         backend=Backend(runner),

@@ -22,6 +22,8 @@ class LoadOptions:
     """"none" computes in float32, "int8" keeps the products' weights in 8 bits."""
     runner: RunnerName = "auto"
     """"auto" takes the first of the others that is right for the model."""
+    threads: int = 2
+    """CPU threads of the model's products."""
     kv_cache_mb: int = 256
     context_tokens: int = 4096
 

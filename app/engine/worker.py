@@ -106,14 +106,11 @@ class Connection:
 class Worker:
     """Socket on the event loop, model on the engine's thread, tokenising on a thread of its own."""
 
-    def __init__(
-        self, options: LoadOptions, *, max_running: int, max_waiting: int, session_ttl_s: float, threads: int
-    ) -> None:
+    def __init__(self, options: LoadOptions, *, max_running: int, max_waiting: int, session_ttl_s: float) -> None:
         self._options = options
         self._max_running = max_running
         self._max_waiting = max_waiting
         self._session_ttl_s = session_ttl_s
-        self._threads = threads
         self._connections: set[Connection] = set()
         self._engine: Engine | None = None
         self._state: Event = Loading()
@@ -157,9 +154,7 @@ class Worker:
 
     def _load(self) -> tuple[Engine, Ready]:
         self._options.check()
-        # Here and not at the top: importing torch takes a second in which the socket should already answer.
-        import torch
-
+        # Here and not at the top: the loader imports torch, which takes a second; the socket should answer before.
         from app.engine.blocks import BlockPool
         from app.engine.engine import Engine
         from app.engine.loader import load
@@ -169,7 +164,6 @@ class Worker:
         # The engine's thread asks for the interpreter lock hundreds of times in a step; with the usual 5 ms
         # a prompt being tokenised would stretch each of those waits.
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
-        torch.set_num_threads(self._threads)
         loaded = load(self._options)
         engine = Engine(
             loaded.backend,
@@ -313,6 +307,7 @@ def main(exit_process: Callable[[int], None] = os._exit) -> None:
         device=arguments.device,
         quantization=arguments.quantization,
         runner=arguments.runner,
+        threads=arguments.threads,
         kv_cache_mb=arguments.kv_cache_mb,
         context_tokens=arguments.context_tokens,
     )
@@ -321,7 +316,6 @@ def main(exit_process: Callable[[int], None] = os._exit) -> None:
         max_running=arguments.max_running,
         max_waiting=arguments.max_waiting,
         session_ttl_s=arguments.session_ttl_s,
-        threads=arguments.threads,
     )
     asyncio.run(worker.serve(arguments.socket))
     # Without waiting for a thread that may hang in native code.
