@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the name that everybody knows
@@ -28,12 +28,11 @@ class KvPool:
         """``shapes`` gives (heads, key width, value width) of each layer. Memory is touched only as it is used."""
         self.blocks = blocks
         self.block_tokens = block_tokens
-        self.keys = [
-            torch.empty(heads, blocks, block_tokens, width, dtype=dtype, device=device) for heads, width, _ in shapes
-        ]
-        self.values = [
-            torch.empty(heads, blocks, block_tokens, width, dtype=dtype, device=device) for heads, _, width in shapes
-        ]
+        # On a GPU rows are padded with blocks that nobody has written yet, and not-a-number would get past a mask.
+        make = torch.zeros if device.startswith("cuda") else torch.empty
+        sizes = [((heads, blocks, block_tokens, k), (heads, blocks, block_tokens, v)) for heads, k, v in shapes]
+        self.keys = [make(size, dtype=dtype, device=device) for size, _ in sizes]
+        self.values = [make(size, dtype=dtype, device=device) for _, size in sizes]
 
     def write(self, layer: int, slots: Tensor, key: Tensor, value: Tensor) -> None:
         """``key`` and ``value`` are ``[Hk, T, D]``; row t goes to token slot ``slots[t]``, further rows nowhere."""
@@ -105,6 +104,14 @@ class StepLayout:
         return gathered.narrow(1, first, span.length - first)
 
 
+class BatchedStep(Protocol):
+    """A step that attends for all its rows in one call (see attention_cuda.py)."""
+
+    def attention(
+        self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None, reach: Reach
+    ) -> Tensor: ...
+
+
 def paged_attention(
     module: torch.nn.Module,
     query: Tensor,
@@ -115,7 +122,7 @@ def paged_attention(
     sliding_window: int | None = None,
     softcap: float | None = None,
     s_aux: Tensor | None = None,
-    step: StepLayout | None = None,
+    step: StepLayout | BatchedStep | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
     """The attention function that transformers' models call.
@@ -125,11 +132,15 @@ def paged_attention(
     if step is None:
         raise RuntimeError("paged attention needs the layout of its step")
     layer = int(module.layer_idx)  # type: ignore[arg-type]
+    reach = Reach(sliding_window or 0, _chunk(module, layer))
+    if not isinstance(step, StepLayout):
+        if softcap is not None or s_aux is not None:
+            raise RuntimeError("scores that are bent or have a sink are not attended to in one call")
+        return step.attention(layer, query, key, value, scaling, reach), None
     step.pool.write(layer, step.slots, key[0], value[0])
     keys, values = step.pool.keys[layer], step.pool.values[layer]
     heads, width = query.shape[1], values.shape[-1]
     out = query.new_zeros(query.shape[2], heads, width)
-    reach = Reach(sliding_window or 0, _chunk(module, layer))
     for span in step.spans:
         first = reach.first(span.start)
         k = step.context(keys, span, first)

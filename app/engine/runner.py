@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from app.engine.attention import KvPool, StepLayout
+from app.engine.attention_cuda import DecodeGraphs
 from app.engine.sampler import Sampler
 from app.engine.sequence import Chunk, Draw, RunnerTraits
 
@@ -38,9 +39,14 @@ class PackedRunner:
         self._model = model
         self._pool = pool
         self._device = pool.keys[0].device
+        self._graphs = DecodeGraphs(model, pool, self._run) if self._device.type == "cuda" else None
 
     @torch.inference_mode()
     def run(self, chunks: SequenceOf[Chunk]) -> Tensor | None:
+        replayed = self._graphs.run(chunks) if self._graphs is not None else None
+        return self._run(chunks) if replayed is None else replayed
+
+    def _run(self, chunks: SequenceOf[Chunk]) -> Tensor | None:
         layout = StepLayout(
             self._pool,
             [(start, count, chunk.sequence.blocks) for chunk in chunks for start, count in chunk.cells()],
