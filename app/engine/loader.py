@@ -15,6 +15,7 @@ from app.engine.beginnings import Constrain
 from app.engine.choose import BLOCK_TOKENS, choose
 from app.engine.grammar import Grammars
 from app.engine.options import LoadOptions
+from app.engine.positions import longest_context
 from app.engine.prompt import PromptBuilder, Vocabulary
 from app.engine.rendering import Render
 from app.engine.runner import Backend
@@ -51,7 +52,7 @@ def load(options: LoadOptions) -> LoadedModel:
     except Exception as error:
         raise ModelError(f"{options.path} cannot be loaded as a causal language model: {error}") from error
     model.to(device).eval().requires_grad_(False)
-    context = min(options.context_tokens, int(getattr(model.config, "max_position_embeddings", 1 << 30)))
+    context = min(options.context_tokens, longest_context(model.config))
     runner, blocks = choose(model, options, device, context)
     if runner.name == "native":
         # Only sampling is left to torch, in pieces so small that waking a second thread costs more than it saves.
