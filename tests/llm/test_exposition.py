@@ -14,6 +14,7 @@ from app.engine.messages import Figures, Spread
 from app.errors import StageUnavailable
 from app.llm.exposition import WorkerMetrics
 from app.llm.figures import COUNTERS, SPREADS, FigureTotals
+from app.server.openai.metrics import ApiMetrics
 from app.telemetry.metrics import Metrics
 
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -105,6 +106,7 @@ def test_all_figures_are_exported_or_meant_not_to_be() -> None:
 def test_every_metric_is_in_the_documentation_and_nothing_else_is() -> None:
     metrics = Metrics()
     metrics.add(WorkerMetrics(ScriptedWorker()))
+    ApiMetrics(metrics)
     exported = {
         name if kind != "counter" or name.endswith("_total") else f"{name}_total"
         for name, kind in re.findall(r"^# TYPE (parley_\w+) (\w+)$", generate_latest(metrics.registry).decode(), re.M)
