@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
+from queue import PriorityQueue
 from typing import TYPE_CHECKING, TypeAlias
 
 from app.engine.ledger import Ledger
@@ -65,16 +66,22 @@ class Beginnings:
         self._constrain = constrain
         self._report = report
         self.tokenising = tokenising
+        self._queue: PriorityQueue[tuple[int, int, Request]] = PriorityQueue()
+        """What ``tokenising`` is to prepare; bounded by the number of open requests."""
         self._compiling = ThreadPoolExecutor(1, "schemas")
         """For requests with a schema: working out one may take seconds, for which no other request should wait."""
 
     def prepare_soon(self, request: Request) -> None:
+        """The most urgent first: a draft with a long history does not hold up a turn."""
         if self.tokenising is None:
             self._prepare(request)
             return
-        has_schema = request.submit.sampling.json_schema is not None
         try:
-            (self._compiling if has_schema else self.tokenising).submit(self._prepare, request)
+            if request.submit.sampling.json_schema is not None:
+                self._compiling.submit(self._prepare, request)
+            else:
+                self._queue.put((_rank(request.submit), request.key, request))
+                self.tokenising.submit(self._prepare_next)
         except RuntimeError:  # the pool is shut: the worker is going away
             self._report(request, None)
 
@@ -106,6 +113,9 @@ class Beginnings:
             constraint=prepared.constraint,
         )
         return request.sequence
+
+    def _prepare_next(self) -> None:
+        self._prepare(self._queue.get_nowait()[2])
 
     def _prepare(self, request: Request) -> None:
         """Tokenise what the session does not know yet. Its ledger cannot change meanwhile: one request per session."""
@@ -150,6 +160,12 @@ class Beginnings:
         if self._constrain is None:
             raise InvalidRequest("json_schema: this model's tokeniser allows no constrained output")
         return self._constrain(schema)
+
+
+def _rank(submit: Submit) -> int:
+    if submit.only_prefill:
+        return 4
+    return {"vip": 0, "normal": 1 if submit.spoken else 2, "low": 3}[submit.priority]
 
 
 def _salt(tenant: str) -> bytes:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from app.engine.messages import Delta, Priority
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from app.engine.messages import Delta, Message, Priority
+from app.engine.rendering import Rendering
 from app.engine.scheduler import Limits
 from app.engine.urgency import AHEAD_S, SPEECH_S_PER_TOKEN
 from tests.kit.engine_world import EngineWorld, Listener
@@ -173,3 +178,27 @@ def test_the_first_long_prompt_of_a_slow_machine_does_not_stall_the_streams_eith
     world.run()
     gaps = [b - a for reply in streams for a, b in zip(reply.times_s, reply.times_s[1:], strict=False)]
     assert max(gaps) < 2.5 * Limits(1, 1).shared_step_ms / 1000.0
+
+
+def test_prompts_are_tokenised_in_the_order_of_their_urgency() -> None:
+    released = threading.Event()
+    world = EngineWorld(max_running=1, step_ms=step_ms)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(released.wait, 10)
+        world.engine.beginnings.tokenising = pool
+        order: list[str] = []
+        render = world.engine.beginnings._prompts.render
+
+        def noting(messages: Sequence[Message], tools: str = "") -> Rendering:
+            order.append(messages[0].content)
+            return render(messages, tools)
+
+        world.engine.beginnings._prompts.render = noting  # type: ignore[method-assign]
+        world.ask("draft", session="s", only_prefill=True)
+        world.ask("low", priority="low")
+        world.ask("normal")
+        world.ask("spoken", spoken=True)
+        world.ask("vip", priority="vip")
+        released.set()
+    world.run()
+    assert order == ["vip", "spoken", "normal", "low", "draft"]
