@@ -40,6 +40,7 @@ class ScriptedModel:
     asked: list[GenerateRequest] = field(default_factory=list)
     open: int = 0
     context_tokens: int = 4096
+    ready: bool = True
 
     async def load(self) -> StageReport:
         return StageReport("LLM", "scripted", 0.0, 0.0, 0.0)

@@ -92,6 +92,15 @@ async def test_failures_raise_the_clients_own_exceptions(
     assert model.open == 0
 
 
+async def test_a_worker_that_is_being_restarted_is_a_503_at_once(api: openai.AsyncOpenAI, model: ScriptedModel) -> None:
+    model.ready = False
+    with pytest.raises(openai.InternalServerError) as caught:
+        await api.chat.completions.create(model="default", messages=HI)  # type: ignore[arg-type]
+    assert (caught.value.status_code, caught.value.code) == (503, "stage_unavailable")
+    assert caught.value.response.headers["retry-after"]
+    assert not model.asked
+
+
 async def test_a_failure_after_the_stream_began_is_its_last_event(
     api: openai.AsyncOpenAI, model: ScriptedModel
 ) -> None:

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from app.config.settings import LlmSettings
+from app.errors import StageUnavailable
 from app.llm import LanguageModel
 from app.server.body import read_json_body
 from app.server.openai.errors import ApiError, api_error
@@ -70,6 +71,9 @@ class OpenAIApi:
         return await self._reply("completions", request, completion_job, CompletionShape)
 
     async def _reply(self, route: str, request: Request, parse: Parse, make_shape: MakeShape) -> Response:
+        if not getattr(self._llm, "ready", True):
+            # A worker on its way up again: a program had better ask again than wait without knowing.
+            return self._refuse(route, api_error(StageUnavailable("The language model is being started again.")))
         if self._open >= self._most_open:
             # Before its body is read: what waits here is bounded, too.
             message = f"{self._open} requests are being answered (llm.max_running + llm.max_waiting): try again later"
