@@ -31,7 +31,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def model(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalLanguageModel]:
     """One worker for all: what one test leaves behind would fail the next."""
     folder = save_tiny(tmp_path_factory.mktemp("tiny"), "llama", max_position_embeddings=4096)
-    settings = LlmSettings(context_tokens=2048, quantization="none", kv_cache_mb=8)
+    settings = LlmSettings(context_tokens=2048, quantization="none", kv_cache_mb=8, first_token_timeout_s=60.0)
     model = LocalLanguageModel(settings, RuntimeSettings(), folder)
     await model.load()
     yield model
@@ -40,7 +40,7 @@ async def model(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Local
 
 def request(text: str, *, max_tokens: int = 16, session: str | None = None, seed: int = 1) -> GenerateRequest:
     # Drawn, not greedy: random weights at temperature 0 soon loop, and a loop is cut.
-    sampling = Sampling(max_tokens=max_tokens, temperature=1.0, seed=seed)
+    sampling = Sampling(max_tokens=max_tokens, temperature=1.0, seed=seed, ignore_eos=True)
     return GenerateRequest((ChatMessage("user", text),), sampling, session)
 
 
