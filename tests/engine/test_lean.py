@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,24 @@ def test_a_row_is_the_same_to_the_bit_alone_in_company_and_in_any_chunks(tmp_pat
             alone = runner.run([Chunk(sequence, 0, len(sequence.ids))])
             assert alone is not None
             assert torch.equal(alone[0], together[number])
+
+
+@pytest.mark.parametrize("processor", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the generations are those of x86")
+def test_processors_without_bf16_instructions_compute_the_same_to_rounding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processor: str
+) -> None:
+    # x86-64-v4 runs where AVX-512 is; the older two run on any machine that has it too.
+    if processor == "x86-64-v4" and "avx512f" not in Path("/proc/cpuinfo").read_text():
+        pytest.skip("this processor has no AVX-512")
+    model = tiny(tmp_path, "qwen2", torch.bfloat16)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    flags = tuple(flag if "march" not in flag else f"-march={processor}" for flag in build._FLAGS)
+    monkeypatch.setattr(build, "_FLAGS", flags)
+    for int8 in (False, True):
+        reference = plain(model.float())
+        got = ragged(native(model.bfloat16(), int8=int8))
+        assert deviation(got, reference) < (0.1 if int8 else 0.03)
 
 
 def test_many_rows_take_other_tiles_and_change_nothing(tmp_path: Path) -> None:
