@@ -12,7 +12,7 @@ EXAMPLES = """examples:
   python -m app config
   PARLEY_LLM__MODEL=./my-model python -m app config
 """
-_SECRETS = frozenset({"api_key", "token"})
+_SECRETS = frozenset({"api_key", "api_keys", "token"})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -148,6 +148,8 @@ class ServerSettings(Section):
     port: int = Field(8080, ge=0, le=65535)
     token: str = ""
     """Wanted from every client when ``host`` is not loopback; made and printed if empty."""
+    api_keys: tuple[str, ...] = ()
+    """Further keys, for /v1 only. Each is a tenant of its own: no session or cached prefix is shared between keys."""
     allowed_origins: tuple[str, ...] = ()
     """Further origins (scheme://host:port) whose pages may open sessions."""
     max_sessions: int = Field(32, ge=1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -37,21 +38,25 @@ class Access:
     loopback: bool
     """Whether the server is bound to loopback only."""
     allowed_origins: frozenset[str]
+    api_keys: frozenset[str] = frozenset()
+    """Taken in place of the token, under /v1 only."""
 
     @classmethod
     def from_settings(cls, server: ServerSettings) -> Access:
         """The rules that ``server`` asks for; makes a token where one is needed and none is set."""
         loopback = is_loopback(server.host)
         token = server.token or ("" if loopback else secrets.token_urlsafe(_TOKEN_BYTES))
-        return cls(token, loopback, frozenset(origin.rstrip("/").lower() for origin in server.allowed_origins))
+        origins = frozenset(origin.rstrip("/").lower() for origin in server.allowed_origins)
+        return cls(token, loopback, origins, frozenset(filter(None, server.api_keys)))
 
     def accepts_token(self, authorization: str | None) -> bool:
         """Compare an Authorization header in constant time."""
-        if not self.token:
-            return True
-        scheme, _, given = (authorization or "").partition(" ")
-        matches = hmac.compare_digest(given.strip().encode("utf-8", "replace"), self.token.encode())
-        return scheme.lower() == "bearer" and matches
+        return not self.token or _is_one_of(authorization, (self.token,))
+
+    def accepts_api_key(self, authorization: str | None) -> bool:
+        """The same for the API, where each client may have a key of its own."""
+        keys = (*self.api_keys, *filter(None, (self.token,)))
+        return not keys or _is_one_of(authorization, keys)
 
     def accepts_origin(self, origin: str | None, host: str | None) -> bool:
         """Whether a page of ``origin`` may call; None is a client that is no browser (those always send one)."""
@@ -78,6 +83,14 @@ class Access:
             (parts := _split(origin)) is not None and parts[1] == (host or "").lower()
             for origin in self.allowed_origins
         )
+
+
+def _is_one_of(authorization: str | None, keys: Iterable[str]) -> bool:
+    scheme, _, given = (authorization or "").partition(" ")
+    given_bytes = given.strip().encode("utf-8", "replace")
+    # All of them, so that the time does not tell which one nearly matched.
+    matches = [hmac.compare_digest(given_bytes, key.encode()) for key in keys]
+    return scheme.lower() == "bearer" and any(matches)
 
 
 def _split(origin: str) -> tuple[str, str] | None:

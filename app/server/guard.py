@@ -71,11 +71,14 @@ class Guard:
                 "wrong_origin",
                 "Pages of this origin may not use this server; add it to server.allowed_origins to let them.",
             )
-        if not self._access.accepts_token(headers.get("authorization")):
+        is_api = path.startswith(_API)
+        accepts = self._access.accepts_api_key if is_api else self._access.accepts_token
+        if not accepts(headers.get("authorization")):
             return refuse(
                 401,
-                "invalid_api_key" if path.startswith(_API) else "wrong_token",
-                "This server wants the token that it printed at start (or server.token), as Authorization: Bearer.",
+                "invalid_api_key" if is_api else "wrong_token",
+                "This server wants the token that it printed at start (or server.token"
+                f"{', or one of server.api_keys' if is_api else ''}), as Authorization: Bearer.",
             )
         return None
 

@@ -56,6 +56,22 @@ def fails_with(error: Exception, after: int = 0) -> object:
     return script
 
 
+async def test_further_keys_open_the_api_and_nothing_else(model: ScriptedModel) -> None:
+    async with scripted_api(model, server={"token": "s3cret", "api_keys": ["k1", "k2"]}) as url:
+        for key in ("k1", "k2", "s3cret"):
+            async with client(url, key) as api:
+                await api.chat.completions.create(model="default", messages=HI)  # type: ignore[arg-type]
+        async with client(url, "k3") as api:
+            with pytest.raises(openai.AuthenticationError):
+                await api.models.list()
+        async with httpx.AsyncClient(headers={"authorization": "Bearer k1"}) as plain:
+            assert (await plain.get(url.removesuffix("/v1") + "/metrics")).status_code == 401
+    assert len({asked.tenant for asked in model.asked}) == 3
+    async with scripted_api(model, server={"api_keys": ["k1"]}) as url, client(url, "any") as api:
+        with pytest.raises(openai.AuthenticationError):
+            await api.models.list()
+
+
 FAILURES = [
     (InvalidRequest("the template refuses"), openai.BadRequestError, 400, "invalid_request"),
     (ContextOverflow("too long"), openai.BadRequestError, 400, "context_length_exceeded"),
