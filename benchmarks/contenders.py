@@ -32,7 +32,8 @@ THREADS = max(1, min(8, os.cpu_count() or 1))
 _LLAMA_CPP, _VLLM, _OPENVINO = "11434.0.0", "0.32.0", "2026.4.1.0"
 """Versions, as in the scripts below benchmarks/peers/."""
 
-_START_S = 300.0
+_START_S = 600.0
+"""vLLM compiles its kernels when it is started for the first time, which takes minutes."""
 _CONTEXT_TOKENS = 32768
 """What llama.cpp's slots share: 32 conversations of W2, or a long prompt beside eight replies."""
 

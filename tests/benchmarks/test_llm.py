@@ -107,7 +107,7 @@ async def test_a_contender_sleeps_while_others_are_measured() -> None:
         assert running.group.process is not None
         process = psutil.Process(running.group.process.pid)
         async with asyncio.timeout(5.0):
-            while process.status() != psutil.STATUS_STOPPED:
+            while process.status() != psutil.STATUS_STOPPED:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert (await running.measured("w1", 1, "seed"))["tokens"] == 64
     finally:
