@@ -43,6 +43,9 @@ class ConversationLines:
                 return [_latency(event["timings_ms"])]
             case "parley.notice":
                 return [f"! {event['text']}"]
+            case "parley.context":
+                fate = "only in a summary" if event["complete"] else "no longer, or only in part"
+                return [f"· a long conversation: the model sees the first {event['turns']} turns {fate}"]
             case "error":
                 return [f"! error: {_message(event)}"]
             case "parley.closed":

@@ -34,6 +34,8 @@ def test_state_transcript_latency_notice_and_error_are_one_line_each() -> None:
     assert lines.feed(turn) == ["        answered after 640 ms (end of turn 210, recognised 90)"]
     assert lines.feed({"type": "parley.notice", "code": "x", "text": "Sorry."}) == ["! Sorry."]
     assert lines.feed({"type": "error", "error": {"message": "too long"}}) == ["! error: too long"]
+    context = {"type": "parley.context", "turns": 4, "summary": "", "complete": False}
+    assert lines.feed(context) == ["· a long conversation: the model sees the first 4 turns no longer, or only in part"]
 
 
 def test_events_that_say_nothing_to_a_reader_show_nothing() -> None:
