@@ -37,6 +37,7 @@ class TinyWorld:
             self.pool,
             limits,
             eos_ids=loaded.eos_ids,
+            constrain=loaded.constrain,
             clock=lambda: next(ticks) / 1000.0,
         )
 
