@@ -204,7 +204,7 @@ class Engine:
         log.warning("llm.step_failed", extra={"sequences": len(chunks), "error": repr(error)})
         for chunk in chunks:
             request = self._by_sequence[chunk.sequence.key]
-            if len(chunks) > 1 and self._backend.traits.can_reuse:
+            if len(chunks) > 1:
                 try:
                     draws = self._backend.step([chunk])
                 except Exception as own_error:

@@ -90,6 +90,30 @@ def test_a_cancelled_reply_ends_within_a_step_and_leaves_the_others_as_they_were
     assert [reply.text for reply in kept] == [alone.answered(prompt, ignore_eos=True).text for prompt in PROMPTS]
 
 
+def test_a_sequence_that_fails_takes_nobody_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = TinyWorld(_load(tmp_path, "lfm2", ALONE["lfm2"]))
+    poison = world.loaded.prompts.vocabulary.encode("Z", is_template=False)[0]
+    forward = SingleRunner._forward
+
+    def failing(self: SingleRunner, ids: list[int], held: Any) -> torch.Tensor:
+        if set(poison) & set(ids):
+            raise RuntimeError("no such thing")
+        return forward(self, ids, held)
+
+    monkeypatch.setattr(SingleRunner, "_forward", failing)
+    kept = {prompt: world.ask(prompt, session=prompt, ignore_eos=True) for prompt in PROMPTS[:2]}
+    world.engine.step()
+    lost = world.ask("ZZZ", ignore_eos=True)
+    kept[PROMPTS[2]] = world.ask(PROMPTS[2], session=PROMPTS[2], ignore_eos=True)
+    world.run()
+    assert "no such thing" in lost.failed.message
+    model = tiny_model("lfm2", **ALONE["lfm2"])
+    for prompt, reply in kept.items():
+        ids, said = world.said(prompt, reply)
+        assert len(said) == 24
+        assert said == greedy(model, ids, said)
+
+
 def test_a_long_prompt_lets_the_others_speak_between_its_chunks(tmp_path: Path) -> None:
     world = TinyWorld(_load(tmp_path, "lfm2", ALONE["lfm2"]), step_tokens=64)
     talking = world.ask("hi", ignore_eos=True, max_tokens=40)
