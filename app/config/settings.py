@@ -48,7 +48,7 @@ class LlmSettings(Section):
     """Longest reply, tokens."""
     summarise_at: float = Field(0.75, ge=0.2, le=1.0)
     """Share of the room for prompts (``context_tokens`` less ``max_tokens``) at which a conversation's oldest turns
-    are summarised; at twice the length that is left then, it happens again."""
+    are summarised; about half as much is kept word for word."""
     summary_timeout_s: float = Field(60.0, gt=0)
     """A summary that is not written by then is given up; it waits for all other replies."""
     temperature: float = Field(0.0, ge=0.0, le=2.0)
