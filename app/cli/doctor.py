@@ -18,6 +18,7 @@ import psutil
 
 from app.catalog import Kind, model_path
 from app.config import Settings
+from app.engine.native.build import library as native_library
 from app.errors import ModelError
 
 EXAMPLES = """examples:
@@ -66,6 +67,7 @@ def _findings(settings: Settings) -> Iterator[Finding]:
     yield _port(settings)
     yield _sound()
     yield _gpu()
+    yield _kernels()
     yield _memory()
     yield _disk(settings)
 
@@ -137,6 +139,13 @@ def _gpu() -> Finding:
     if torch.cuda.is_available():
         return Finding("good", f"GPU: {torch.cuda.get_device_name(0)}")
     return Finding("good", "No CUDA GPU; everything runs on the CPU")
+
+
+def _kernels() -> Finding:
+    try:
+        return Finding("good", f"Native kernels for the language model: {native_library().name}")
+    except ModelError as error:
+        return Finding("note", str(error), "Without them the model runs through torch, several times as slow.")
 
 
 def _memory() -> Finding:
