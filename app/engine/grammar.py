@@ -66,10 +66,11 @@ class Grammars:
 
         Raises ValueError if llguidance cannot work with the tokeniser.
         """
+        tokens = max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1
         self._tokens = LLTokenizer(
             tokenizer.to_str(),
-            n_vocab=max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1,
-            eos_token=sorted(eos_ids) or None,
+            n_vocab=tokens,
+            eos_token=sorted(token for token in eos_ids if token < tokens) or None,
             slices=LLTokenizer.json_slices(),
         )
         # Bounds for each mask (some ms); and an error must not repeat the schema or the reply.

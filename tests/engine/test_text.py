@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -99,6 +100,26 @@ def test_any_bytes_join_to_what_decoding_them_at_once_gives(data: list[int]) -> 
     detokeniser = Detokeniser(VOCABULARY.decode)
     assert "".join(detokeniser.push(token) for token in ids) == VOCABULARY.decode(ids)
     assert detokeniser.ends == sorted(detokeniser.ends)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "한국어로 말해 👩‍👩‍👧‍👦!",
+        "漢字かな交じり文。",
+        "naïve café — “quoted” ☃",
+        "emoji 😀😃😄 end",
+        "  spaces\n\n\ttabs  ",
+    ],
+)
+def test_the_default_models_tokens_join_to_the_text_wherever_the_reply_is_cut(text: str, smollm2: Path) -> None:
+    vocabulary = Vocabulary(Tokenizer.from_file(str(smollm2 / "tokenizer.json")))
+    ids, _ = vocabulary.encode(text, is_template=False)
+    for length in range(len(ids) + 1):
+        reply = ReplyText(vocabulary.decode, ["never"], guard_loops=True)
+        shown = "".join(reply.push(token) for token in ids[:length]) + reply.finish()
+        assert shown == vocabulary.decode(ids[:length]).rstrip("\ufffd")
+    assert shown == text
 
 
 def test_a_character_after_long_rubbish_is_still_whole() -> None:
