@@ -67,7 +67,8 @@ async def _serve(settings: Settings, sock: socket.socket, start_up: StartUp, *, 
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: loading and loading.cancel())
     assemble = _api if api_only else _everything
     async with assemble(settings, access, start_up.stage) as app:
-        await serve(app, sock, on_ready=lambda: start_up.ready(_addresses(sock, access, api_only), advice(sock)))
+        hint = _made_key(settings, access) if api_only else advice(sock)
+        await serve(app, sock, on_ready=lambda: start_up.ready(_addresses(sock, access, api_only), hint))
         start_up.end()
 
 
@@ -110,6 +111,11 @@ def _metrics(llm: LanguageModel) -> Metrics:
 def _readiness(llm: LanguageModel, reports: Sequence[StageReport]) -> dict[str, bool]:
     """A stage that is loaded stays ready, but for the worker, which may be on its way up again."""
     return {report.stage: report.stage != "LLM" or getattr(llm, "ready", True) for report in reports}
+
+
+def _made_key(settings: Settings, access: Access) -> str:
+    """The token that was made because none was set: without a page there is no address that carries it."""
+    return f"Its key, made for this run: {access.token}" if access.token and not settings.server.token else ""
 
 
 def _addresses(sock: socket.socket, access: Access, api_only: bool) -> tuple[str, ...]:

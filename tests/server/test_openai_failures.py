@@ -117,6 +117,15 @@ async def test_a_worker_that_is_being_restarted_is_a_503_at_once(api: openai.Asy
     assert not model.asked
 
 
+async def test_a_prompt_that_is_too_long_is_blamed_on_its_field(api: openai.AsyncOpenAI, model: ScriptedModel) -> None:
+    model.script = fails_with(ContextOverflow("too long"))  # type: ignore[assignment]
+    with pytest.raises(openai.BadRequestError) as chat:
+        await api.chat.completions.create(model="default", messages=HI)  # type: ignore[arg-type]
+    with pytest.raises(openai.BadRequestError) as completion:
+        await api.completions.create(model="default", prompt="x")
+    assert (chat.value.param, completion.value.param) == ("messages", "prompt")
+
+
 async def test_a_failure_after_the_stream_began_is_its_last_event(
     api: openai.AsyncOpenAI, model: ScriptedModel
 ) -> None:

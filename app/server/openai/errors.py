@@ -61,14 +61,17 @@ def invalid(param: str, message: str) -> ApiError:
     return ApiError(400, f"{param}: {message}", param=param, code="invalid_value")
 
 
-def api_error(error: Exception) -> ApiError:
-    """What a client is told of any failure; one that is not ours tells nothing of its inside."""
+def api_error(error: Exception, input_param: str = "messages") -> ApiError:
+    """What a client is told of any failure; one that is not ours tells nothing of its inside.
+
+    ``input_param`` is the field that holds the prompt, which is what may be too long.
+    """
     message = str(error)
     match error:
         case ApiError():
             return error
         case ContextOverflow():
-            return ApiError(400, message, code=error.code, param="messages")
+            return ApiError(400, message, code=error.code, param=input_param)
         case InvalidRequest():
             return ApiError(400, message, code=error.code)
         case Overloaded():

@@ -98,7 +98,7 @@ class Reply(Response):
         except Exception as error:
             if not isinstance(error, ParleyError):
                 log_event(_log, "request_failed", level=logging.ERROR, error=error, path=scope["path"])
-            refusal = api_error(error)
+            refusal = api_error(error, self._shape.input_param)
             await self._fail(refusal, scope, receive, send)
             return refusal.status
         return 200

@@ -46,7 +46,7 @@ class ToolIn(msgspec.Struct, frozen=True):
 
 class JsonSchema(msgspec.Struct, frozen=True):
     name: str = ""
-    schema: dict[str, Any] | bool | None = None
+    schema: dict[str, Any] | None = None
 
 
 class ResponseFormat(msgspec.Struct, frozen=True):

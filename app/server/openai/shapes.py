@@ -24,6 +24,8 @@ class Shape(Protocol):
     """One reply in the form of one endpoint. ``id`` names the reply."""
 
     id: str
+    input_param: str
+    """The field of the request that holds the prompt."""
 
     def opening(self) -> bytes:
         """Before the first piece of text; may be empty."""
@@ -46,6 +48,8 @@ def event(data: bytes) -> bytes:
 
 class ChatShape:
     """/v1/chat/completions."""
+
+    input_param = "messages"
 
     def __init__(self, model: str, *, include_usage: bool) -> None:
         self.id = f"chatcmpl-{secrets.token_hex(12)}"
@@ -98,6 +102,8 @@ class ChatShape:
 
 class CompletionShape:
     """/v1/completions."""
+
+    input_param = "prompt"
 
     def __init__(self, model: str, *, include_usage: bool) -> None:
         self.id = f"cmpl-{secrets.token_hex(12)}"
