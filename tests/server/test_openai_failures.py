@@ -20,6 +20,7 @@ from app.errors import (
     StageUnavailable,
 )
 from app.llm import Finished, GenerateRequest, LlmEvent, TextDelta, Usage
+from app.server.openai import reply
 from tests.kit.api_server import END, ScriptedModel, client, scripted_api, without_network
 
 HI = [{"role": "user", "content": "Hi"}]
@@ -201,7 +202,10 @@ async def test_a_client_that_leaves_ends_its_reply(url: str, model: ScriptedMode
     assert "parley_api_requests_open 0.0" in told
 
 
-async def test_a_client_that_does_not_read_stops_the_reading_of_the_model(url: str, model: ScriptedModel) -> None:
+async def test_a_client_that_does_not_read_stops_the_reading_of_the_model_and_is_dropped(
+    url: str, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reply, "SEND_TIMEOUT_S", 2.0)
     yielded = 0
 
     async def script(request: GenerateRequest) -> AsyncGenerator[LlmEvent, None]:
@@ -223,8 +227,8 @@ async def test_a_client_that_does_not_read_stops_the_reading_of_the_model(url: s
             before = yielded
             await asyncio.sleep(0.3)
     assert yielded < 20_000, "what the two sockets and the server's own buffer hold, and no more"
+    await model.until_idle(10.0)
     writer.close()
-    await model.until_idle()
 
 
 async def test_a_server_that_shuts_down_tells_its_clients(model: ScriptedModel) -> None:
