@@ -159,7 +159,7 @@ def main() -> int:
     parser.add_argument("--tables", action="store_true", help="only write table and plot from the last result")
     args = parser.parse_args()
     end_on_sigterm()
-    console = Console()
+    console = Console(soft_wrap=True)
     if args.tables:
         publish(report.load("before_after"), console)
         return 0

@@ -30,7 +30,7 @@ from benchmarks.process import StartFailed, end_on_sigterm
 from benchmarks.workloads import Conversation, long_prompt, make
 
 _STREAMS = 8
-_STREAM_TOKENS = 400
+_STREAM_TOKENS = 500
 _LONG_TOKENS = 4000
 _UNDER_WAY = 40
 """Pieces after which a stream counts as running smoothly."""
@@ -227,7 +227,7 @@ def main() -> int:
     parser.add_argument("--tables", action="store_true", help="only write the tables from the last result")
     args = parser.parse_args()
     end_on_sigterm()
-    console = Console()
+    console = Console(soft_wrap=True)
     if args.tables:
         report.put_between(report.PAGE, "bench:interference", page(report.load("interference")))
         return 0

@@ -158,7 +158,7 @@ def main() -> int:
     parser.add_argument("--tables", action="store_true", help="only write the tables and plots from the last result")
     args = parser.parse_args()
     end_on_sigterm()
-    console = Console()
+    console = Console(soft_wrap=True)
     if args.tables:
         _publish(report.load("llm"), console)
         return 0
