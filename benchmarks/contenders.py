@@ -209,7 +209,8 @@ def _vllm() -> Contender:
         return [
             *(str(python), "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder())),
             *("--served-model-name", "default", "--host", "127.0.0.1", "--port", str(port)),
-            *("--dtype", "bfloat16", "--max-model-len", "4096", "--disable-log-stats"),
+            *("--dtype", "bfloat16", "--max-model-len", "4096"),
+            *("--disable-log-stats", "--enable-prompt-tokens-details"),
         ]
 
     return Contender(

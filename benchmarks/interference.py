@@ -2,7 +2,7 @@
 
 Eight replies stream while a prompt of 4,000 tokens arrives: the longest silence in any of them, against the same eight
 undisturbed. And how long a cancelled reply keeps its KV blocks, in steps of the engine and in milliseconds.
-The result goes to benchmarks/results/interference.json, the tables to docs/performance.md. Takes about two minutes.
+The result goes to benchmarks/results/interference.json, the tables to docs/performance.md. Takes about six minutes.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ _LONG_TOKENS = 4000
 _UNDER_WAY = 40
 """Pieces after which a stream counts as running smoothly."""
 _CANCELS = 200
+_PEERS = "ours,vllm,llama.cpp-bf16"
 _EXAMPLES = """examples:
   python -m benchmarks.interference
-  python -m benchmarks.interference --peers ours,llama.cpp-bf16,vllm
+  python -m benchmarks.interference --peers ours --runs 5
   python -m benchmarks.interference --tables          the tables anew from the last result
 """
 
@@ -220,7 +221,7 @@ def main() -> int:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--peers", default="ours", help="who is measured, of those over HTTP (default: ours)")
+    parser.add_argument("--peers", default=_PEERS, help=f"who is measured, of those over HTTP (default: {_PEERS})")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--cancels", type=int, default=_CANCELS)
     parser.add_argument("--quick", action="store_true", help="one run, 20 cancels; writes no result and no tables")

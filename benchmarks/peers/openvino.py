@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import openvino_genai as genai
+import openvino_genai as genai  # type: ignore[import-not-found]
 
 from benchmarks.peers.inside import ContinuousEngine, Progress, serve
 from benchmarks.workloads import ChatMessage

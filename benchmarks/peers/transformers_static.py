@@ -19,7 +19,7 @@ from benchmarks.peers.inside import Engine, serve
 from benchmarks.workloads import ChatMessage, Conversation, Turn
 
 
-class _Stamps(StoppingCriteria):
+class _Stamps(StoppingCriteria):  # type: ignore[misc]
     """Stops nothing; notes when each token of the batch was there."""
 
     def __init__(self) -> None:
