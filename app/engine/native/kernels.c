@@ -1,8 +1,9 @@
 // One forward step of a pre-norm GQA decoder (Llama, SmolLM, Mistral, Qwen2, Qwen3) over paged keys and values.
 //
-// The step is a single call: threads meet at spinning barriers between its stages, so no runtime has to wake
-// them two hundred times. Every product, attention included, runs through one micro-kernel, `tile`, which
-// adds up the inner dimension in the same order whatever the number of rows: a row's result does not depend
+// The step is a single call. Its stages are cut into pieces that the threads claim as they come, and a stage is over
+// when its pieces are done: a thread that lost its core between two pieces holds up nobody, which matters where
+// recognition and speech want the same cores. Every product, attention included, runs through one micro-kernel,
+// `tile`, which adds up the inner dimension in the same order whatever the number of rows: a row's result does not depend
 // on its neighbours, nor on how a prompt was cut into chunks.
 //
 // Layouts (bf16 unless said otherwise; "unit" = 32 columns):
@@ -143,6 +144,10 @@ typedef struct {
 // ---------------------------------------------------------------- threads
 
 typedef struct {
+    atomic_int claimed, done;
+} Stage;
+
+typedef struct {
     const Model *model;
     const Step *step;
     float *x, *qkv, *scratch;  // residual [rows][hidden]; [rows][qkv]; per thread
@@ -150,30 +155,26 @@ typedef struct {
     bf16 *wide;                // a widened unit per thread
     int64_t scratch_row;       // scores per row in scratch and p
     int64_t wide_unit;
-    atomic_int next[16];       // work handed out, one counter for each stage in turn
-    atomic_int arrived, phase;
+    Stage *stages;             // in the order of the step
     int threads;
 } Team;
 
-// All threads meet. Spins at first: they arrive within microseconds, unless one has lost its core.
-static void meet(Team *team, int *phase) {
-    int mine = ++*phase;
-    if (atomic_fetch_add(&team->arrived, 1) == team->threads - 1) {
-        // The counter of the stage before last is used by nobody now.
-        atomic_store(&team->next[(mine + 8) % 16], 0);
-        atomic_store(&team->arrived, 0);
-        atomic_store_explicit(&team->phase, mine, memory_order_release);
-        return;
-    }
-    for (int spins = 0; atomic_load_explicit(&team->phase, memory_order_acquire) != mine; spins++) {
+#define STAGES_OF_LAYER 8
+#define OTHER_STAGES 4
+
+static inline int64_t claim(Stage *stage) { return atomic_fetch_add_explicit(&stage->claimed, 1, memory_order_relaxed); }
+
+static inline void finish(Stage *stage) { atomic_fetch_add_explicit(&stage->done, 1, memory_order_release); }
+
+// Until all pieces are done. Spins at first: the others are microseconds behind, unless one has lost its core.
+static inline void await(Stage *stage, int64_t pieces) {
+    for (int spins = 0; atomic_load_explicit(&stage->done, memory_order_acquire) < pieces; spins++) {
 #if defined(__x86_64__)
         __builtin_ia32_pause();
 #endif
-        if (spins > 4000) sched_yield();
+        if (spins > 2000) sched_yield();
     }
 }
-
-static inline int take(Team *team, int phase) { return atomic_fetch_add(&team->next[phase % 16], 1); }
 
 // ---------------------------------------------------------------- products
 
@@ -246,7 +247,7 @@ static void emit_silu(void *to, int64_t stride, int64_t unit, int row, vf gate, 
     store_bf16((bf16 *)to + row * stride + unit * 16, gate / (1.0f + exp_v(-gate)) * up);
 }
 
-// Enough pieces that a thread which lost its core for a while does not hold up the others.
+// Enough pieces that a thread which lost its core for a while leaves most of the work to the others.
 static inline int64_t piece_of(const Team *team, const Linear *linear) {
     const int64_t piece = linear->units / (team->threads * 8);
     return piece < 1 ? 1 : piece;
@@ -283,21 +284,22 @@ static inline __attribute__((always_inline)) void product_unit(
 
 // rows of a times the linear's units. `then` is the product that follows: its weights are fetched at the end.
 static inline __attribute__((always_inline)) void product(
-    Team *team, int phase, int thread, const Linear *linear, const Linear *then, const bf16 *a, int64_t rows, void *to,
-    int64_t stride, const Emit emit) {
-    const int64_t piece = piece_of(team, linear);
+    Team *team, Stage *stage, int thread, const Linear *linear, const Linear *then, const bf16 *a, int64_t rows,
+    void *to, int64_t stride, const Emit emit) {
+    const int64_t piece = piece_of(team, linear), pieces = (linear->units + piece - 1) / piece;
     const char *afterwards = unit_at(then, thread * piece_of(team, then));
     bf16 *wide = team->wide + thread * team->wide_unit;
-    int64_t first = take(team, phase) * piece;
-    while (first < linear->units) {
-        const int64_t last = first + piece < linear->units ? first + piece : linear->units;
-        const int64_t next = take(team, phase) * piece;
+    for (int64_t mine; (mine = claim(stage)) < pieces; finish(stage)) {
+        const int64_t first = mine * piece, last = first + piece < linear->units ? first + piece : linear->units;
         for (int64_t u = first; u < last; u++) {
-            const char *ahead = u + 1 < last ? unit_at(linear, u + 1) : next < linear->units ? unit_at(linear, next) : afterwards;
+            // After a piece comes, most likely, the one that nobody has claimed yet.
+            const int64_t next =
+                u + 1 < last ? u + 1 : atomic_load_explicit(&stage->claimed, memory_order_relaxed) * piece;
+            const char *ahead = next < linear->units ? unit_at(linear, next) : afterwards;
             product_unit(linear, u, wide, ahead, a, rows, to, stride, emit);
         }
-        first = next;
     }
+    await(stage, pieces);
 }
 
 // ---------------------------------------------------------------- stages between products
@@ -325,7 +327,7 @@ static void rotate_head(float *restrict x, const float *restrict cos, const floa
     }
 }
 
-static void embed_row(const Model *m, int32_t id, float *x) {
+static void embed_token(const Model *m, int32_t id, float *x) {
     const Linear *e = m->embedding;
     const int64_t start = (int64_t)(id / UNIT) * UNIT * e->inner, lane = id % UNIT;
     if (e->scale) {
@@ -450,38 +452,65 @@ static void attend(const Team *team, const Layer *layer, const Span *span, int64
     }
 }
 
-static void attend_all(Team *team, const Layer *layer, int phase, int thread) {
+static void attend_all(Team *team, Stage *stage, const Layer *layer, int thread) {
     const Model *m = team->model;
     const Step *s = team->step;
     const int64_t group = m->heads / m->kv_heads;
-    int64_t item = take(team, phase), seen = 0;
+    int64_t item = claim(stage), seen = 0;
     for (int64_t i = 0; i < s->spans; i++) {
-        const int64_t flat = s->span[i].rows * group, tiles = (flat + MAX_ROWS - 1) / MAX_ROWS;
-        while (item < seen + tiles * m->kv_heads) {
-            int64_t kv = (item - seen) / tiles, first = (item - seen) % tiles * MAX_ROWS;
-            int n = (int)(flat - first < MAX_ROWS ? flat - first : MAX_ROWS);
+        const int64_t flat = s->span[i].rows * group, tiles = tiles_of(flat);
+        for (; item < seen + tiles * m->kv_heads; item = claim(stage)) {
+            const int64_t kv = (item - seen) / tiles, first = (item - seen) % tiles * MAX_ROWS;
+            const int n = (int)(flat - first < MAX_ROWS ? flat - first : MAX_ROWS);
             attend(team, layer, &s->span[i], kv, first, n, thread);
-            item = take(team, phase);
+            finish(stage);
         }
         seen += tiles * m->kv_heads;
     }
+    await(stage, seen);
 }
 
-// ---------------------------------------------------------------- a step
+typedef void (*RowWork)(const Team *team, const Layer *layer, int64_t row);
 
-#define ROWS_IN_TURN(r) for (int64_t r = thread; r < rows; r += team->threads)
+static void embed(const Team *team, const Layer *layer, int64_t row) {
+    (void)layer;
+    embed_token(team->model, team->step->ids[row], team->x + row * team->model->hidden);
+}
+
+static void norm(const Team *team, const float *weight, int64_t row) {
+    const int64_t n = team->model->hidden;
+    norm_row(team->x + row * n, weight, n, team->model->eps, team->a + row * n);
+}
+
+static void norm_in(const Team *team, const Layer *layer, int64_t row) { norm(team, layer->norm_in, row); }
+static void norm_mid(const Team *team, const Layer *layer, int64_t row) { norm(team, layer->norm_mid, row); }
+static void norm_out(const Team *team, const Layer *layer, int64_t row) {
+    (void)layer;
+    norm(team, team->model->norm_out, row);
+}
+
+static void by_rows(Team *team, Stage *stage, const Layer *layer, int64_t rows, RowWork one) {
+    const int64_t piece = rows / (team->threads * 4) + 1, pieces = (rows + piece - 1) / piece;
+    for (int64_t mine; (mine = claim(stage)) < pieces; finish(stage))
+        for (int64_t r = mine * piece; r < rows && r < (mine + 1) * piece; r++) one(team, layer, r);
+    await(stage, pieces);
+}
 
 // In the last layer only the rows whose logits are wanted go on after attention; they come in ascending order.
-static void keep_wanted(Team *team) {
+static void keep_wanted(Team *team, Stage *stage) {
     const Model *m = team->model;
     const Step *s = team->step;
     const int64_t wide = m->heads * m->head_dim;
-    for (int64_t i = 0; i < s->wanted; i++) {
-        const int64_t from = s->wanted_rows[i];
-        if (from == i) continue;
-        memcpy(team->x + i * m->hidden, team->x + from * m->hidden, m->hidden * sizeof(float));
-        memcpy(team->a + i * wide, team->a + from * wide, wide * sizeof(bf16));
+    if (claim(stage) == 0) {
+        for (int64_t i = 0; i < s->wanted; i++) {
+            const int64_t from = s->wanted_rows[i];
+            if (from == i) continue;
+            memcpy(team->x + i * m->hidden, team->x + from * m->hidden, m->hidden * sizeof(float));
+            memcpy(team->a + i * wide, team->a + from * wide, wide * sizeof(bf16));
+        }
+        finish(stage);
     }
+    await(stage, 1);
 }
 
 static void work(Team *team, int thread) {
@@ -489,36 +518,28 @@ static void work(Team *team, int thread) {
     const Step *s = team->step;
     const int64_t hidden = m->hidden, qkv = (m->heads + 2 * m->kv_heads) * m->head_dim;
     int64_t rows = s->rows;
-    int phase = 0;
-    ROWS_IN_TURN(r) embed_row(m, s->ids[r], team->x + r * hidden);
+    Stage *stage = team->stages;
+    by_rows(team, stage++, NULL, rows, embed);
     for (int64_t l = 0; l < m->layers; l++) {
         const Layer *layer = &m->layer[l];
-        ROWS_IN_TURN(r) norm_row(team->x + r * hidden, layer->norm_in, hidden, m->eps, team->a + r * hidden);
-        meet(team, &phase);
-        product(team, phase, thread, &layer->qkv, &layer->out, team->a, rows, team->qkv, qkv, emit_f32);
-        meet(team, &phase);
-        ROWS_IN_TURN(r) place_row(team, layer, r);
-        meet(team, &phase);
-        if (l == m->layers - 1 && s->wanted == 0) return;
-        attend_all(team, layer, phase, thread);
-        meet(team, &phase);
-        if (l == m->layers - 1 && s->wanted < rows) {
-            if (thread == 0) keep_wanted(team);
+        const int is_last = l == m->layers - 1;
+        by_rows(team, stage++, layer, rows, norm_in);
+        product(team, stage++, thread, &layer->qkv, &layer->out, team->a, rows, team->qkv, qkv, emit_f32);
+        by_rows(team, stage++, layer, rows, place_row);
+        if (is_last && s->wanted == 0) return;
+        attend_all(team, stage++, layer, thread);
+        if (is_last && s->wanted < rows) {
+            keep_wanted(team, stage++);
             rows = s->wanted;
-            meet(team, &phase);
         }
-        product(team, phase, thread, &layer->out, &layer->gate_up, team->a, rows, team->x, hidden, emit_add);
-        meet(team, &phase);
-        ROWS_IN_TURN(r) norm_row(team->x + r * hidden, layer->norm_mid, hidden, m->eps, team->a + r * hidden);
-        meet(team, &phase);
-        product(team, phase, thread, &layer->gate_up, &layer->down, team->a, rows, team->h, m->inner, emit_silu);
-        meet(team, &phase);
-        product(team, phase, thread, &layer->down, l + 1 < m->layers ? &layer[1].qkv : &m->head, team->h, rows, team->x, hidden, emit_add);
-        meet(team, &phase);
+        product(team, stage++, thread, &layer->out, &layer->gate_up, team->a, rows, team->x, hidden, emit_add);
+        by_rows(team, stage++, layer, rows, norm_mid);
+        product(team, stage++, thread, &layer->gate_up, &layer->down, team->a, rows, team->h, m->inner, emit_silu);
+        product(team, stage++, thread, &layer->down, is_last ? &m->head : &layer[1].qkv, team->h, rows, team->x, hidden,
+                emit_add);
     }
-    ROWS_IN_TURN(r) norm_row(team->x + r * hidden, m->norm_out, hidden, m->eps, team->a + r * hidden);
-    meet(team, &phase);
-    product(team, phase, thread, &m->head, &m->layer[0].qkv, team->a, rows, s->logits, m->head.units * UNIT, emit_f32);
+    by_rows(team, stage++, NULL, rows, norm_out);
+    product(team, stage++, thread, &m->head, &m->layer[0].qkv, team->a, rows, s->logits, m->head.units * UNIT, emit_f32);
 }
 
 // ---------------------------------------------------------------- the crew: threads that live between steps
@@ -599,6 +620,7 @@ static int64_t furnish(Team *team, char *base, int64_t rows, int64_t longest) {
     PLACE(h, rows * m->inner);
     PLACE(p, team->threads * MAX_ROWS * team->scratch_row);
     PLACE(wide, team->threads * team->wide_unit);
+    PLACE(stages, m->layers * STAGES_OF_LAYER + OTHER_STAGES);
 #undef PLACE
     return used;
 }
@@ -617,6 +639,7 @@ int parley_step(Crew *crew, const Model *m, const Step *s) {
         crew->size = needed;
         furnish(&team, crew->room, s->rows, longest);
     }
+    memset(team.stages, 0, (m->layers * STAGES_OF_LAYER + OTHER_STAGES) * sizeof(Stage));
     pthread_mutex_lock(&crew->lock);
     crew->team = &team;
     crew->busy = crew->count;
