@@ -100,7 +100,7 @@ class _Server(Running):
         self.base_url = f"http://127.0.0.1:{port}"
 
     async def run(self, workload: Workload, concurrency: int, seed: str) -> Figures:
-        prefix = seed.replace(" ", "-") if self.contender.sessions and workload == "w2" else None
+        prefix = seed.replace(" ", "-") if self.contender.sessions and workload in ("w2", "turns") else None
         conversations = make(workload, seed, concurrency)
         try:
             return await measured(self.base_url, conversations, model=self.contender.model, session_prefix=prefix)

@@ -58,7 +58,7 @@ async def _main(args: argparse.Namespace) -> None:
         runs = []
         for run in range(args.runs):
             seed = f"{began}-{concurrency}-{run}"
-            prefix = seed if args.workload == "w2" and args.sessions else None
+            prefix = seed if args.workload in ("w2", "turns") and args.sessions else None
             runs.append(
                 await measured(
                     base_url, make(args.workload, seed, concurrency), model=args.model, session_prefix=prefix
@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--model", default="default", help="what the server calls its model")
-    parser.add_argument("--workload", choices=("w1", "w2", "mixed"), default="w1")
+    parser.add_argument("--workload", choices=("w1", "w2", "turns", "mixed"), default="w1")
     parser.add_argument("--concurrency", default="1,4,16,32", help="conversations at once, several with commas")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--no-sessions", dest="sessions", action="store_false", help="send no x-session-id in w2")

@@ -42,9 +42,10 @@ class Cell:
 
 
 def cells(concurrency: Sequence[int], workloads: Sequence[Workload], calls: int) -> list[Cell]:
-    """W1 at each concurrency, W2 with ``calls`` sessions."""
-    found = [Cell("w1", number) for number in concurrency if "w1" in workloads]
-    return [*found, Cell("w2", calls)] if "w2" in workloads else found
+    """W1 at each concurrency, W2 with ``calls`` sessions, and a lone conversation of equal turns."""
+    found = [Cell("w1", number) for number in concurrency]
+    found += [Cell("w2", calls), Cell("turns", 1)]
+    return [cell for cell in found if cell.workload in workloads]
 
 
 def order(contenders: Sequence[Running], cells: Sequence[Cell], runs: int) -> Iterator[tuple[Cell, int, Running]]:
@@ -136,7 +137,9 @@ def _described(contender: Contender, started: Sequence[Running]) -> dict[str, st
         "title": contender.title,
         "how": contender.how,
         "version": contender.version() if there else "",
-        "command": " ".join(contender.command(0)).replace(f"{report.ROOT}/", "") if there else "",
+        "command": " ".join(contender.command(0)).replace(f"{report.ROOT}/", "").replace("port 0", "port PORT")
+        if there
+        else "",
         "environment": " ".join(f"{name}={value}" for name, value in contender.env.items()),
     }
 
@@ -150,7 +153,7 @@ def main() -> int:
     )
     names = ", ".join(contender.name for contender in everybody())
     parser.add_argument("--peers", metavar="NAMES", help=f"who takes part, with commas; ours is parley ({names})")
-    parser.add_argument("--workloads", default="w1,w2", help="w1, w2 or both (default: both)")
+    parser.add_argument("--workloads", default="w1,w2,turns", help="with commas (default: w1,w2,turns)")
     parser.add_argument("--concurrency", default="1,4,16,32", help="of w1 (default: 1,4,16,32)")
     parser.add_argument("--calls", type=int, default=16, help="sessions of w2 (default: 16)")
     parser.add_argument("--runs", type=int, default=3, help="of each cell (default: 3)")
@@ -162,7 +165,9 @@ def main() -> int:
     if args.tables:
         _publish(report.load("llm"), console)
         return 0
-    workloads: list[Workload] = [name for name in get_args(Workload) if name in args.workloads.split(",")]
+    workloads: list[Workload] = [
+        name for name in get_args(Workload) if name in args.workloads.split(",") and name != "mixed"
+    ]
     concurrency = [int(part) for part in args.concurrency.split(",")]
     try:
         contenders = named(args.peers.split(",")) if args.peers else everybody()

@@ -8,8 +8,9 @@ from typing import Any
 from benchmarks import plots
 from benchmarks.measure import Spread
 from benchmarks.report import facts, spread, table
+from benchmarks.workloads import EQUAL_NEW_TOKENS
 
-_W2_TURNS = range(1, 7)
+_TURNS = range(1, 7)
 _CLOSE = 1.3
 """Differences below 30 % between contenders are within what this kind of machine varies by."""
 
@@ -24,6 +25,8 @@ def page(result: dict[str, Any]) -> str:
         _w1_times(result, 16),
         "W2, 16 calls of six turns:",
         _w2(result),
+        f"A lone conversation whose turns have {EQUAL_NEW_TOKENS} new tokens each, first token in ms (what was said before should cost nothing):",
+        _equal_turns(result),
         "![Tokens per second and time to first token against conversations at once](llm-throughput.svg)",
         _ratios(result),
         "Versions and commands:",
@@ -83,14 +86,23 @@ def _w2(result: dict[str, Any]) -> str:
     rows = []
     for name in _present(result, "w2"):
         level = next(cell["concurrency"] for cell in result["cells"] if cell["workload"] == "w2")
-        turns = [_figure(result, name, "w2", level, f"ttft_turn{turn}_p50_ms") for turn in _W2_TURNS]
+        turns = [_figure(result, name, "w2", level, f"ttft_turn{turn}_p50_ms") for turn in _TURNS]
         wall = spread(_figure(result, name, "w2", level, "wall_s"), 1)
         reused = _figure(result, name, "w2", level, "cached_tokens")
         asked = _figure(result, name, "w2", level, "prompt_tokens")
         share = f"{100 * reused[1] / asked[1]:.0f} %" if reused and asked and asked[1] and reused[1] else "–"
         rows.append([_title(result, name), wall, *(f"{turn[1]:.0f}" if turn else "–" for turn in turns), share])
-    header = ["", "wall, s", *(f"turn {turn}: first token, ms" if turn == 1 else f"{turn}" for turn in _W2_TURNS)]
+    header = ["", "wall, s", *(f"turn {turn}: first token, ms" if turn == 1 else f"{turn}" for turn in _TURNS)]
     return table([*header, "prompt tokens reused"], rows) if rows else ""
+
+
+def _equal_turns(result: dict[str, Any]) -> str:
+    rows = []
+    for name in _present(result, "turns"):
+        turns = [_only(result, name, "turns", f"ttft_turn{turn}_p50_ms") for turn in _TURNS]
+        last = f"{turns[-1][1] / turns[0][1]:.2f}" if turns[0] and turns[-1] else "–"
+        rows.append([_title(result, name), *(f"{turn[1]:.0f}" if turn else "–" for turn in turns), last])
+    return table(["", *(f"turn {turn}" for turn in _TURNS), "last to first"], rows) if rows else ""
 
 
 def _ratios(result: dict[str, Any]) -> str:

@@ -11,17 +11,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Workload: TypeAlias = Literal["w1", "w2", "mixed"]
+Workload: TypeAlias = Literal["w1", "w2", "turns", "mixed"]
 ChatMessage: TypeAlias = dict[str, str]
 
 W1_REPLY_TOKENS = 64
 W2_REPLY_TOKENS = 32
 W2_TURNS = 6
+EQUAL_TURNS = 6
+EQUAL_NEW_TOKENS = 32
+EQUAL_REPLY_TOKENS = 32
 MIXED_PROMPT_TOKENS = (20, 400)
 MIXED_REPLY_TOKENS = (8, 16, 24, 32, 48, 64)
 
 _TEMPLATE_TOKENS = 18
 """What ChatML adds to a user message with a very short system message before it."""
+
+_TURN_TOKENS = 10
+"""...and to the user message of a later turn, with the end of the reply before it."""
 
 # Common nouns that are one token each with the tokenisers of SmolLM, Llama and Qwen when a space stands before them.
 _NOUNS = """
@@ -69,6 +75,8 @@ def make(workload: Workload, seed: str, concurrency: int) -> list[Conversation]:
         case "w2":
             system = f"Line {random.Random(seed).randrange(10**5, 10**6)}. {_HOUSE_RULES}"
             return [_call(system, random.Random(f"{seed}/{number}")) for number in range(concurrency)]
+        case "turns":
+            return [_equal_turns(random.Random(f"{seed}/{number}")) for number in range(concurrency)]
         case "mixed":
             return [_errand(random.Random(f"{seed}/{number}")) for number in range(concurrency)]
 
@@ -92,6 +100,13 @@ def _call(system: str, rng: random.Random) -> Conversation:
     """W2: a shared system prompt of about 230 tokens, six turns of about 20 new tokens, 32 reply tokens each."""
     turns = tuple(Turn(f"What do you know about {_nouns(rng, 14)}?", W2_REPLY_TOKENS) for _ in range(W2_TURNS))
     return Conversation(system, turns)
+
+
+def _equal_turns(rng: random.Random) -> Conversation:
+    """Turns: each prefills as many new tokens as the first, whose few tokens of system prompt are counted in."""
+    system = f"{rng.randrange(10**3, 10**4)}"
+    lengths = [EQUAL_NEW_TOKENS - _TEMPLATE_TOKENS, *[EQUAL_NEW_TOKENS - _TURN_TOKENS] * (EQUAL_TURNS - 1)]
+    return Conversation(system, tuple(Turn(_nouns(rng, length), EQUAL_REPLY_TOKENS) for length in lengths))
 
 
 def _errand(rng: random.Random) -> Conversation:

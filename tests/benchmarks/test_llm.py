@@ -121,7 +121,7 @@ def test_each_round_begins_with_another_contender() -> None:
 
 def test_the_cells_are_w1_at_each_concurrency_and_one_w2() -> None:
     assert cells([1, 16], ["w1", "w2"], 8) == [Cell("w1", 1), Cell("w1", 16), Cell("w2", 8)]
-    assert cells([1, 16], ["w2"], 8) == [Cell("w2", 8)]
+    assert cells([1, 16], ["w2", "turns"], 8) == [Cell("w2", 8), Cell("turns", 1)]
 
 
 def test_contenders_are_named_by_the_beginning_of_their_names() -> None:

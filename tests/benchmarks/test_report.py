@@ -51,6 +51,7 @@ def result() -> dict[str, object]:
             cell("parley", "w1", 16, tok_s=600.0, ttft_p50_ms=200.0),
             cell("peer", "w1", 16, tok_s=400.0, ttft_p50_ms=300.0),
             cell("parley", "w2", 16, wall_s=4.0, cached_tokens=50.0, prompt_tokens=100.0, **turns),
+            cell("parley", "turns", 1, **turns),
             cell("peer", "w2", 16, wall_s=6.0, cached_tokens=0.0, prompt_tokens=100.0, **turns),
         ],
     }
@@ -62,6 +63,7 @@ def test_the_page_shows_everybody_and_says_who_is_missing_and_why() -> None:
     assert "| Peer (HTTP) | – | 400 (360–440) |" in page
     assert "| Parley (HTTP) | 4.0 (3.6–4.4) | 101 | 102 | 103 | 104 | 105 | 106 | 50 % |" in page
     assert "| Peer (HTTP) | – | 1.50 | 1.50 |" in page
+    assert "| Parley (HTTP) | 101 | 102 | 103 | 104 | 105 | 106 | 1.05 |" in page
     assert "- gone: not installed: run benchmarks/peers/gone.sh" in page
 
 

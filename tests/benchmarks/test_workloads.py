@@ -8,6 +8,7 @@ from tokenizers import Tokenizer
 
 from app.catalog import model_path
 from benchmarks.workloads import (
+    EQUAL_NEW_TOKENS,
     MIXED_PROMPT_TOKENS,
     ChatMessage,
     Conversation,
@@ -35,7 +36,7 @@ def first_prompt(conversation: Conversation) -> list[ChatMessage]:
     return [*conversation.opening(), {"role": "user", "content": conversation.turns[0].text}]
 
 
-@pytest.mark.parametrize("workload", ["w1", "w2", "mixed"])
+@pytest.mark.parametrize("workload", ["w1", "w2", "turns", "mixed"])
 def test_a_seed_always_gives_the_same_prompts_and_another_seed_others(workload: Workload) -> None:
     assert make(workload, "a", 5) == make(workload, "a", 5)
     assert make(workload, "a", 5) != make(workload, "b", 5)
@@ -69,6 +70,18 @@ def test_mixed_prompts_and_replies_keep_to_their_ranges(length) -> None:
     assert max(lengths) <= high
     assert max(lengths) - min(lengths) > 300
     assert len({one.turns[0].reply_tokens for one in conversations}) == 6
+
+
+def test_each_of_the_equal_turns_adds_as_many_tokens(length) -> None:
+    [conversation] = make("turns", "seed", 1)
+    messages, known, added = conversation.opening(), 0, []
+    for turn in conversation.turns:
+        messages.append({"role": "user", "content": turn.text})
+        added.append(length(messages) - known)
+        messages.append({"role": "assistant", "content": " bread" * turn.reply_tokens})
+        known = length(messages) - 6  # without the next opening and the end of the reply, which no engine has run yet
+    assert max(added) - min(added) <= 2
+    assert abs(added[0] - EQUAL_NEW_TOKENS) <= 2
 
 
 def test_the_long_prompt_has_the_length_that_was_asked_for(length) -> None:
