@@ -28,7 +28,8 @@ _EXAMPLES = """examples:
   make bench-peers                                     build the peers (once; llama.cpp compiles for some minutes)
   make bench-llm                                       everything, about ten minutes on two cores
   python -m benchmarks.llm --quick                     one run at 1 and 16 conversations, to see that all is well
-  python -m benchmarks.llm --peers ours,llama.cpp      some of the contenders
+  python -m benchmarks.llm --peers ours,llama.cpp --workloads w2 --print
+                                                       some of the contenders, one workload, nothing written
   python -m benchmarks.llm --tables                    write the tables anew from the last result
 """
 
@@ -158,6 +159,7 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=16, help="sessions of w2 (default: 16)")
     parser.add_argument("--runs", type=int, default=3, help="of each cell (default: 3)")
     parser.add_argument("--quick", action="store_true", help="one run, w1 at 1 and 16; writes no result and no tables")
+    parser.add_argument("--print", action="store_true", help="print the tables; write no result and no page")
     parser.add_argument("--tables", action="store_true", help="only write the tables and plots from the last result")
     args = parser.parse_args()
     end_on_sigterm()
@@ -177,8 +179,8 @@ def main() -> int:
         console.print(f"[yellow]Careful:[/] {busy()}", highlight=False)
     chosen = cells([1, 16], ["w1"], 0) if args.quick else cells(concurrency, workloads, args.calls)
     result = asyncio.run(compare(contenders, chosen, 1 if args.quick else args.runs, console))
-    console.print(llm_tables.throughput(result), markup=False, highlight=False)
-    if not args.quick:
+    console.print(llm_tables.page(result), markup=False, highlight=False)
+    if not (args.quick or args.print):
         console.print(f"result: {report.save('llm', result)}", highlight=False)
         _publish(result, console)
     ours_failed = "parley" in result["failures"] and any(contender.name == "parley" for contender in contenders)
@@ -187,7 +189,7 @@ def main() -> int:
 
 def _publish(result: dict[str, Any], console: Console) -> None:
     report.put_between(report.PAGE, "bench:llm", llm_tables.page(result))
-    why_not = llm_tables.plot(result, report.PAGE.with_name("llm-throughput.svg"))
+    why_not = llm_tables.plot(result, report.PAGE.with_name(llm_tables.PLOT))
     console.print(why_not or f"tables and plot: {report.PAGE.parent}", highlight=False)
 
 

@@ -10,6 +10,7 @@ from benchmarks.measure import Spread
 from benchmarks.report import facts, spread, table
 from benchmarks.workloads import EQUAL_NEW_TOKENS
 
+PLOT = "llm-throughput.svg"
 _TURNS = range(1, 7)
 _CLOSE = 1.3
 """Differences below 30 % between contenders are within what this kind of machine varies by."""
@@ -17,24 +18,22 @@ _CLOSE = 1.3
 
 def page(result: dict[str, Any]) -> str:
     """All that stands between the markers."""
+    runs = result["runs"]
+    w1 = f"W1, tokens per second at so many conversations at once (median of {runs} runs; lowest–highest):"
+    equal = f"A lone conversation whose turns have {EQUAL_NEW_TOKENS} new tokens each, first token in ms:"
+    w1_there = bool(_levels(result))
     parts = [
-        facts(result["machine"]),
-        f"W1, tokens per second at so many conversations at once (median of {result['runs']} runs; lowest–highest):",
-        throughput(result),
-        "W1 at 16 conversations:",
-        _w1_times(result, 16),
-        "W2, 16 calls of six turns:",
-        _w2(result),
-        f"A lone conversation whose turns have {EQUAL_NEW_TOKENS} new tokens each, first token in ms (what was said before should cost nothing):",
-        _equal_turns(result),
-        "![Tokens per second and time to first token against conversations at once](llm-throughput.svg)",
-        _ratios(result),
-        "Versions and commands:",
-        _commands(result),
+        ("", facts(result["machine"])),
+        (w1, throughput(result) if w1_there else ""),
+        ("W1 at 16 conversations:", _w1_times(result, 16)),
+        ("W2, 16 calls of six turns:", _w2(result)),
+        (equal, _equal_turns(result)),
+        ("", f"![Tokens per second and time to first token against conversations at once]({PLOT})" if w1_there else ""),
+        ("", _ratios(result)),
+        ("Versions and commands:", _commands(result)),
+        ("Not measured:", facts(result["failures"])),
     ]
-    if result["failures"]:
-        parts += ["Not measured:", facts(result["failures"])]
-    return "\n\n".join(part for part in parts if part)
+    return "\n\n".join(f"{title}\n\n{text}".strip() for title, text in parts if text)
 
 
 def throughput(result: dict[str, Any]) -> str:
