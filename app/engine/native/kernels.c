@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#if defined(__AVX512BF16__)
+#if defined(__AVX512F__)
 #include <immintrin.h>
 #endif
 
@@ -221,13 +221,22 @@ static inline int64_t tiles_of(int64_t rows) { return (rows + MAX_ROWS - 1) / MA
 // How many of the rows left the next tile takes: equal shares, so that no tile is thin.
 static inline int share(int64_t left) { return (int)((left + tiles_of(left) - 1) / tiles_of(left)); }
 
+static inline vu as_float_bits(const int8_t *from) {
+#if defined(__AVX512F__)
+    return (vu)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)from)));
+#else
+    float wide[16];
+    for (int i = 0; i < 16; i++) wide[i] = from[i];
+    return *(const vu *)wide;
+#endif
+}
+
 // An int8 unit as bf16: all of -127..127 are exact, so the upper half of a float is the number.
-static void widen(const int8_t *from, int64_t pairs, bf16 *to) {
-    typedef int8_t vb __attribute__((vector_size(16), aligned(1), may_alias));
-    for (int64_t i = 0; i < 2 * pairs; i++, from += 32, to += 32) {
-        vu even = (vu)__builtin_convertvector(__builtin_convertvector(*(const vb *)from, vi), vf);
-        vu odd = (vu)__builtin_convertvector(__builtin_convertvector(*(const vb *)(from + 16), vi), vf);
-        *(vu *)to = (even >> 16) | (odd & 0xffff0000u);
+static void widen(const int8_t *from, int64_t pairs, const char *next, bf16 *to) {
+    for (int64_t i = 0; i < 2 * pairs; i++) {
+        __builtin_prefetch(next + i * UNIT, 0, 2);
+        const vu even = as_float_bits(from + i * UNIT), odd = as_float_bits(from + i * UNIT + 16);
+        *(vu *)(to + i * UNIT) = (even >> 16) | (odd & 0xffff0000u);
     }
 }
 
@@ -263,15 +272,14 @@ static inline __attribute__((always_inline)) void product_unit(
     const bf16 *unit = (const bf16 *)unit_at(linear, u);
     vf scale[2] = {splat(1), splat(1)}, bias[2] = {splat(0), splat(0)};
     if (linear->scale) {
-        widen((const int8_t *)unit, linear->inner / 2, wide);
+        widen((const int8_t *)unit, linear->inner / 2, next, wide);
         unit = wide;
         for (int i = 0; i < 2; i++) scale[i] = *(const vf *)(linear->scale + u * UNIT + i * 16);
     }
     if (linear->bias)
         for (int i = 0; i < 2; i++) bias[i] = *(const vf *)(linear->bias + u * UNIT + i * 16);
-    // Each tile fetches its share of the next unit.
-    const int64_t tiles = tiles_of(rows), bytes = linear->scale ? UNIT * 2 : UNIT * 4;
-    Ahead ahead = {next, bytes / tiles};
+    // Each tile fetches its share of the next unit, unless widening has done so.
+    Ahead ahead = linear->scale ? (Ahead){(const char *)a, 0} : (Ahead){next, UNIT * 4 / tiles_of(rows)};
     for (int64_t r = 0, n; r < rows; r += n) {
         n = share(rows - r);
         vf acc[MAX_ROWS][2] = {0};
