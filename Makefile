@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv system models run test check clean bench bench-peers bench-llm bench-before-after bench-interference bench-quality
+.PHONY: help venv system models run test check clean bench bench-peers bench-llm bench-before-after bench-interference bench-quality bench-step
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 27
@@ -36,7 +36,7 @@ check: $(VENV)/.installed ## lint and type-check
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict app
 
-bench: bench-llm bench-before-after bench-interference bench-quality ## all that docs/performance.md shows, about twenty minutes
+bench: bench-llm bench-before-after bench-interference bench-quality bench-step ## all that docs/performance.md shows, about twenty minutes
 
 bench-peers: $(VENV)/.installed ## build the engines that Parley is compared with (once; several minutes and GB)
 	@for peer in transformers openvino vllm llama_cpp; do \
@@ -53,6 +53,9 @@ bench-before-after: $(VENV)/.installed models ## one request at a time, static b
 
 bench-interference: $(VENV)/.installed models ## a long prompt among running replies, and cancels
 	$(BIN)/python -m benchmarks.interference
+
+bench-step: $(VENV)/.installed models ## where a step's time goes, and the bound of the linear layers
+	$(BIN)/python -m benchmarks.step
 
 bench-quality: $(VENV)/.installed models ## what a quantization of the weights costs
 	$(BIN)/python -m benchmarks.quality

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, Structure, c_float, c_int, c_int32, c_int64, c_void_p
+from ctypes import POINTER, Structure, c_double, c_float, c_int, c_int32, c_int64, c_void_p
 from pathlib import Path
 
 from app.errors import ModelError
@@ -12,6 +12,8 @@ UNIT = 32
 """Columns of a packed weight that lie together."""
 BLOCK = 32
 """Tokens of a block."""
+STAGES = ("norms", "qkv", "place", "attention", "out", "gate_up", "down", "head")
+"""Kinds of stages, in the order in which ``Step.spent`` has their seconds."""
 
 
 class Linear(Structure):
@@ -59,6 +61,7 @@ class Step(Structure):
         ("span", POINTER(Span)),
         ("wanted_rows", POINTER(c_int32)),
         ("logits", c_void_p),
+        ("spent", POINTER(c_double)),
     )
 
 

@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #if defined(__AVX512F__)
 #include <immintrin.h>
 #endif
@@ -139,7 +140,10 @@ typedef struct {
     const Span *span;
     const int32_t *wanted_rows;
     float *logits;  // [wanted][vocabulary rounded up to UNIT]
+    double *spent;  // seconds of each kind of stage, added to; or null
 } Step;
+
+enum { NORMS, QKV, PLACE, ATTENTION, OUT, GATE_UP, DOWN, HEAD };  // kinds of stages, as in bindings.py
 
 // ---------------------------------------------------------------- threads
 
@@ -521,33 +525,55 @@ static void keep_wanted(Team *team, Stage *stage) {
     await(stage, 1);
 }
 
+// The first thread's time since the last lap counts for a kind of stage, waiting included.
+static inline void lap(const Team *team, int thread, int kind, double *since) {
+    if (thread || !team->step->spent) return;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const double seconds = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    if (*since) team->step->spent[kind] += seconds - *since;
+    *since = seconds;
+}
+
 static void work(Team *team, int thread) {
     const Model *m = team->model;
     const Step *s = team->step;
     const int64_t hidden = m->hidden, qkv = (m->heads + 2 * m->kv_heads) * m->head_dim;
     int64_t rows = s->rows;
     Stage *stage = team->stages;
+    double since = 0;
+    lap(team, thread, NORMS, &since);
     by_rows(team, stage++, NULL, rows, embed);
     for (int64_t l = 0; l < m->layers; l++) {
         const Layer *layer = &m->layer[l];
         const int is_last = l == m->layers - 1;
         by_rows(team, stage++, layer, rows, norm_in);
+        lap(team, thread, NORMS, &since);
         product(team, stage++, thread, &layer->qkv, &layer->out, team->a, rows, team->qkv, qkv, emit_f32);
+        lap(team, thread, QKV, &since);
         by_rows(team, stage++, layer, rows, place_row);
+        lap(team, thread, PLACE, &since);
         if (is_last && s->wanted == 0) return;
         attend_all(team, stage++, layer, thread);
+        lap(team, thread, ATTENTION, &since);
         if (is_last && s->wanted < rows) {
             keep_wanted(team, stage++);
             rows = s->wanted;
         }
         product(team, stage++, thread, &layer->out, &layer->gate_up, team->a, rows, team->x, hidden, emit_add);
+        lap(team, thread, OUT, &since);
         by_rows(team, stage++, layer, rows, norm_mid);
+        lap(team, thread, NORMS, &since);
         product(team, stage++, thread, &layer->gate_up, &layer->down, team->a, rows, team->h, m->inner, emit_silu);
+        lap(team, thread, GATE_UP, &since);
         product(team, stage++, thread, &layer->down, is_last ? &m->head : &layer[1].qkv, team->h, rows, team->x, hidden,
                 emit_add);
+        lap(team, thread, DOWN, &since);
     }
     by_rows(team, stage++, NULL, rows, norm_out);
+    lap(team, thread, NORMS, &since);
     product(team, stage++, thread, &m->head, &m->layer[0].qkv, team->a, rows, s->logits, m->head.units * UNIT, emit_f32);
+    lap(team, thread, HEAD, &since);
 }
 
 // ---------------------------------------------------------------- the crew: threads that live between steps

@@ -77,6 +77,7 @@ class NativeRunner:
         )
         self._vocabulary = lean.vocabulary
         self._logits = torch.empty(0, self._head.units * UNIT)
+        self._spent = (ctypes.c_double * len(bindings.STAGES))()
         self._crew = kernels.crew(threads)
         self._dismiss = weakref.finalize(self, kernels.dismiss, self._crew)
 
@@ -110,6 +111,7 @@ class NativeRunner:
             span=spans,
             wanted_rows=(c_int32 * len(wanted))(*wanted),
             logits=logits.data_ptr(),
+            spent=self._spent,
         )
         if self._kernels.step(self._crew, self._model, step):
             raise StageError("no memory for a step of the language model: lower llm.max_running or free some")
@@ -117,6 +119,10 @@ class NativeRunner:
 
     def forget(self, key: int) -> None:
         """Nothing is kept outside the blocks."""
+
+    def spent_s(self) -> dict[str, float]:
+        """Seconds of each kind of stage since the start, waiting for other threads included."""
+        return dict(zip(bindings.STAGES, self._spent, strict=True))
 
     def _logits_for(self, rows: int) -> Tensor:
         """The same memory in each step: fresh pages for a few megabytes would cost as much as a layer."""
