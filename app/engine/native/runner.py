@@ -52,7 +52,7 @@ class NativeRunner:
             struct.down = self._packed(layer.down)
             struct.norm_in, struct.norm_mid = self._f32(layer.norm_in), self._f32(layer.norm_mid)
             struct.norm_q, struct.norm_k = self._f32(layer.norm_q), self._f32(layer.norm_k)
-            struct.keys, struct.values = self._room(key_elements), self._room(value_elements)
+            struct.keys, struct.values = self._kept(_room(key_elements)), self._kept(_room(value_elements))
             struct.window, struct.rotate = layer.window, layer.rotates
         self._head = self._packed(lean.head)
         tied = lean.embedding.data_ptr() == lean.head.data_ptr()
@@ -136,17 +136,16 @@ class NativeRunner:
         source = weight.detach().to("cpu", torch.bfloat16).contiguous()
         linear = bindings.Linear(bias=self._f32(bias, units * UNIT), units=units, inner=inner)
         if self._int8:
-            linear.weight = self._room(units * UNIT * inner, torch.int8)
+            linear.weight = self._weights(units * UNIT * inner, torch.int8)
             linear.scale = self._kept(torch.empty(units * UNIT))
             self._kernels.pack_int8(source.data_ptr(), columns, inner, interleaved, linear.weight, linear.scale)
         else:
-            linear.weight = self._room(units * UNIT * inner)
+            linear.weight = self._weights(units * UNIT * inner, torch.bfloat16)
             self._kernels.pack(source.data_ptr(), columns, inner, interleaved, linear.weight)
         return linear
 
-    def _room(self, elements: int, dtype: torch.dtype = torch.bfloat16) -> int:
-        """Memory that is touched only as it is used."""
-        tensor = torch.empty(elements, dtype=dtype)
+    def _weights(self, elements: int, dtype: torch.dtype) -> int:
+        tensor = _room(elements, dtype)
         self._kernels.large_pages(tensor.data_ptr(), tensor.nbytes)
         return self._kept(tensor)
 
@@ -161,6 +160,11 @@ class NativeRunner:
     def _kept(self, tensor: Tensor) -> int:
         self._tensors.append(tensor)
         return tensor.data_ptr()
+
+
+def _room(elements: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
+    """Memory that becomes resident only as it is used."""
+    return torch.empty(elements, dtype=dtype)
 
 
 def _check_sizes(lean: LeanModel) -> None:
