@@ -157,6 +157,13 @@ def test_int8_weights_are_the_rounded_ones_and_inputs_keep_their_precision(tmp_p
     assert deviation(got, plain(rounded)) < 0.03
 
 
+def test_gates_far_from_zero_are_closed_or_open_and_never_not_a_number(tmp_path: Path) -> None:
+    model = tiny(tmp_path, "llama", torch.bfloat16)
+    for layer in model.model.layers:
+        layer.mlp.gate_proj.weight.data *= 256  # gates in the hundreds, far beyond what exp can take
+    assert deviation(ragged(native(model)), plain(model.float())) < 0.03
+
+
 def test_what_freed_blocks_held_leaves_no_trace(tmp_path: Path) -> None:
     model = tiny(tmp_path, "mistral", torch.bfloat16)
     clean = ragged(native(model))
@@ -183,6 +190,12 @@ def test_without_a_compiler_the_model_runs_through_torch(tmp_path: Path, monkeyp
     assert load(LoadOptions(tmp_path, kv_cache_mb=8)).runner == "lean"
     with pytest.raises(ModelError, match="no C compiler.*gcc"):
         load(LoadOptions(tmp_path, kv_cache_mb=8, quantization="int8"))
+
+
+def test_without_a_home_the_model_runs_through_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_tiny(tmp_path, "llama")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "config.json"))  # a file, not a folder
+    assert load(LoadOptions(tmp_path, kv_cache_mb=8)).runner == "lean"
 
 
 def test_what_does_not_build_is_reported_with_the_compilers_words(

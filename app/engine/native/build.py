@@ -40,8 +40,11 @@ def _compiler() -> str:
 def _cache() -> Path:
     """Beside other programs' caches: the package's own folder may belong to somebody else."""
     base = os.environ.get("XDG_CACHE_HOME")
-    folder = (Path(base) if base else Path.home() / ".cache") / "parley"
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder = (Path(base) if base else Path.home() / ".cache") / "parley"
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError) as error:  # RuntimeError: nobody's home
+        raise ModelError(f"no place to keep the native kernels: {error}; set XDG_CACHE_HOME") from error
     return folder
 
 

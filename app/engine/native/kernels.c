@@ -77,11 +77,11 @@ static inline vf dot2(vf acc, uint32_t a, vu b) {
 #endif
 }
 
-// Cephes' expf: 2^n times a polynomial on [-ln 2 / 2, ln 2 / 2]. Below -87 the result is 0.
+// Cephes' expf: 2^n times a polynomial on [-ln 2 / 2, ln 2 / 2]. Below -87 the result is 0, above 88 it is e^88.
 static inline vf exp_v(vf x) {
-    vf low = splat(-87.0f);
-    vi under = x < low;
-    x = (vf)(((vi)x & ~under) | ((vi)low & under));
+    const vf low = splat(-87.0f), high = splat(88.0f);
+    const vi under = x < low, over = x > high;
+    x = (vf)(((vi)x & ~under & ~over) | ((vi)low & under) | ((vi)high & over));
     vf t = x * 1.44269504088896341f + 12582912.0f;  // rounds to an integer in the low mantissa bits
     vi n = (vi)t - 0x4b400000;
     vf whole = t - 12582912.0f;
