@@ -24,6 +24,7 @@ from torch import Tensor
 
 from app.engine.attention import KvPool, Reach
 from app.engine.sequence import Chunk
+from app.telemetry.log import log_event
 
 log = logging.getLogger(__name__)
 
@@ -160,7 +161,7 @@ class DecodeGraphs:
             if not self._checked:
                 self._check(logits, self._plain(chunks))
         except Exception as error:  # whatever a model or driver raises here, steps can still run the ordinary way
-            log.warning("llm.no_cuda_graph", extra={"why": str(error)})
+            log_event(log, "llm.no_cuda_graph", level=logging.WARNING, why=str(error))
             self._usable = False
             self._graphs.clear()
             return None

@@ -22,6 +22,7 @@ from app.engine.sequence import Sequence
 from app.engine.sessions import SessionStore
 from app.engine.text import ReplyText
 from app.errors import InvalidRequest, ParleyError, StageError
+from app.telemetry.log import log_event
 
 if TYPE_CHECKING:
     from app.engine.grammar import Constraint
@@ -126,7 +127,7 @@ class Beginnings:
         except ParleyError as refusal:
             outcome = refusal
         except Exception as error:
-            log.exception("llm.prepare_failed")
+            log_event(log, "llm.prepare_failed", level=logging.ERROR, error=error)
             outcome = StageError(f"the prompt could not be prepared: {error}")
         self._report(request, outcome)
 

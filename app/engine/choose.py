@@ -28,6 +28,7 @@ from app.engine.runner import PackedRunner, Runner
 from app.engine.sequence import Chunk, Sequence
 from app.engine.single import SingleRunner, examine
 from app.errors import ModelError
+from app.telemetry.log import log_event
 
 log = logging.getLogger(__name__)
 
@@ -84,9 +85,9 @@ class _Chooser:
                 runner, blocks = make()
             except _Unfit as unfit:
                 refusals.append(f"{name}: {unfit}")
-                log.info("llm.runner_unfit", extra={"runner": name, "why": str(unfit)})
+                log_event(log, "llm.runner_unfit", runner=name, why=str(unfit))
             else:
-                log.info("llm.runner", extra={"runner": runner.name, "passed_over": refusals})
+                log_event(log, "llm.runner", runner=runner.name, passed_over="; ".join(refusals) or None)
                 return runner, blocks
         raise ModelError(
             f"no runner for this model with llm.runner {wanted} and llm.quantization {self._options.quantization} "
@@ -137,7 +138,7 @@ class _Chooser:
     def _single(self) -> tuple[Runner, int]:
         """With as many blocks, which only count tokens here, as caches have room in ``kv_cache_mb``."""
         keeping, cost = examine(self._model, self._device, self._largest_deviation)
-        log.info("llm.own_cache", extra={"keeps": keeping.value, "bytes_per_token": cost.per_token})
+        log_event(log, "llm.own_cache", keeps=keeping.value, bytes_per_token=cost.per_token)
         conversation = -(-self._context // BLOCK_TOKENS)
         most = _MOST_CONVERSATIONS * conversation
         room = self._pool_bytes // (cost.per_token * BLOCK_TOKENS) if cost.per_token else most
@@ -231,7 +232,7 @@ def _deviation(runner: Runner, probe: _Probe) -> float:
         runner.run([Chunk(sequences[1], 0, len(second) - 1), Chunk(sequences[0], 0, 24)])
         got = runner.run([Chunk(sequences[0], 24, len(first) - 24), Chunk(sequences[1], len(second) - 1, 1)])
     except Exception as error:
-        log.info("llm.runner_unfit", extra={"runner": runner.name, "why": f"its pass failed: {error}"})
+        log_event(log, "llm.runner_unfit", runner=runner.name, why=f"its pass failed: {error}")
         return float("inf")
     if got is None or not torch.isfinite(got).all():
         return float("inf")

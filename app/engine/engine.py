@@ -29,6 +29,7 @@ from app.engine.scheduler import Limits, Scheduler
 from app.engine.sequence import Chunk, Draw, RunnerTraits, SessionKey
 from app.engine.sessions import SessionStore
 from app.errors import Overloaded, ParleyError, StageError
+from app.telemetry.log import log_event
 
 log = logging.getLogger(__name__)
 
@@ -182,9 +183,9 @@ class Engine:
     def _safe_step(self) -> bool:
         try:
             return self.step()
-        except Exception:
+        except Exception as error:
             # A fault of our own books: nothing in the pool can be trusted, but the next request can start anew.
-            log.exception("llm.engine_reset")
+            log_event(log, "llm.engine_reset", level=logging.ERROR, error=error)
             self._reset()
             return True
 
@@ -201,7 +202,7 @@ class Engine:
 
     def _isolate(self, chunks: list[Chunk], error: Exception) -> None:
         """A step failed: run its sequences one by one, so that only those that fail alone are lost."""
-        log.warning("llm.step_failed", extra={"sequences": len(chunks), "error": repr(error)})
+        log_event(log, "llm.step_failed", level=logging.WARNING, sequences=len(chunks), why=repr(error))
         for chunk in chunks:
             request = self._by_sequence[chunk.sequence.key]
             if len(chunks) > 1:

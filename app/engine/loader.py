@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from app.engine.beginnings import Constrain
@@ -21,6 +21,7 @@ from app.engine.rendering import Render
 from app.engine.runner import Backend
 from app.engine.tools import marks_of, tool_format
 from app.errors import ModelError
+from app.telemetry.log import log_event
 
 log = logging.getLogger(__name__)
 disable_progress_bar()  # it would draw over the lines of whoever started the worker
@@ -81,14 +82,6 @@ def _device(wanted: str) -> str:
 
 
 def _read(path: Path, dtype: torch.dtype) -> tuple[Any, Any]:
-    if path.suffix == ".gguf":
-        folder, name = str(path.parent), path.name
-        tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name)
-        # Packed GGUF weights would be unpacked again in every step.
-        model = AutoModelForCausalLM.from_pretrained(
-            folder, gguf_file=name, dtype=dtype, quantization_config=GgufConfig(dequantize=True)
-        )
-        return tokenizer, model.to(dtype)
     tokenizer = AutoTokenizer.from_pretrained(str(path), local_files_only=True)
     return tokenizer, AutoModelForCausalLM.from_pretrained(str(path), dtype=dtype, local_files_only=True)
 
@@ -119,7 +112,7 @@ def _constrain(tokenizer: Any, eos_ids: frozenset[int]) -> Constrain | None:
     try:
         return Grammars(tokenizer.backend_tokenizer, eos_ids).json
     except ValueError as error:
-        log.warning("llm.no_constrained_output", extra={"why": str(error)})
+        log_event(log, "llm.no_constrained_output", level=logging.WARNING, why=str(error))
         return None
 
 

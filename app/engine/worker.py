@@ -48,6 +48,7 @@ from app.engine.messages import (
 )
 from app.engine.options import LoadOptions
 from app.errors import ModelError
+from app.telemetry.log import configure, log_event
 
 if TYPE_CHECKING:
     from app.engine.engine import Engine
@@ -99,7 +100,7 @@ class Connection:
             return
         self._writer.write(frame(events))
         if self._writer.transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
-            log.warning("llm.client_too_slow")
+            log_event(log, "llm.client_too_slow", level=logging.WARNING)
             self._writer.transport.abort()
 
 
@@ -145,7 +146,7 @@ class Worker:
             loop.call_soon_threadsafe(self._announce, state)
             return
         except Exception as error:
-            log.exception("llm.load_failed")
+            log_event(log, "llm.load_failed", level=logging.ERROR, error=error)
             loop.call_soon_threadsafe(self._announce, LoadFailed(f"{self._options.path}: {error!r}"))
             return
         self._engine = engine
@@ -213,7 +214,7 @@ class Worker:
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # the client went away
         except (msgspec.DecodeError, ValueError) as error:
-            log.warning("llm.bad_frame", extra={"error": str(error)})
+            log_event(log, "llm.bad_frame", level=logging.WARNING, why=str(error))
         finally:
             self._connections.discard(connection)
             if self._engine is not None:
@@ -230,7 +231,7 @@ class Worker:
             case Shutdown():
                 self._over.set()
             case _ if engine is None:
-                log.warning("llm.too_early")
+                log_event(log, "llm.too_early", level=logging.WARNING)
             case Submit():
                 connection.keys[command.id] = engine.submit(command, connection.sink)
             case Cancel(id):
@@ -285,7 +286,7 @@ async def read_commands(reader: asyncio.StreamReader) -> list[Command]:
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="app.engine.worker", description="Parley's language model worker")
     parser.add_argument("--socket", type=Path, required=True, help="unix socket to listen on")
-    parser.add_argument("--model", type=Path, required=True, help="model folder or .gguf file")
+    parser.add_argument("--model", type=Path, required=True, help="model folder")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--quantization", default="bf16", choices=("none", "bf16", "int8"))
     parser.add_argument("--runner", default="auto", choices=("auto", "native", "lean", "packed", "single"))
@@ -301,7 +302,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 def main(exit_process: Callable[[int], None] = os._exit) -> None:
     arguments = parse()
-    logging.basicConfig(level=arguments.log_level.upper(), format="%(levelname)s %(name)s %(message)s")
+    configure(arguments.log_level)
     options = LoadOptions(
         arguments.model,
         device=arguments.device,

@@ -50,6 +50,7 @@ from app.llm.base import (
 from app.llm.figures import FigureTotals
 from app.llm.process import WorkerProcess
 from app.llm.tool_calls import with_tool_calls
+from app.telemetry.log import log_event
 from app.telemetry.stage import StageReport
 
 log = logging.getLogger(__name__)
@@ -256,7 +257,7 @@ class LocalLanguageModel:
             why = await self._run_one()
             if time.monotonic() - started > _STEADY_S:
                 backoff_s = _FIRST_BACKOFF_S
-            log.warning("llm.worker_down", extra={"why": why, "restart_in_s": backoff_s})
+            log_event(log, "llm.worker_down", level=logging.WARNING, why=why, restart_in_s=backoff_s)
             await asyncio.sleep(backoff_s)
             backoff_s = min(_LONGEST_BACKOFF_S, backoff_s * 2)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
 import time
@@ -187,6 +188,19 @@ async def test_a_folder_without_a_model_is_a_model_error(tmp_path: Path) -> None
     with pytest.raises(ModelError, match=str(tmp_path)):
         await broken.load()
     await broken.close()
+
+
+async def test_what_the_worker_logs_has_the_one_form_and_its_reasons(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    settings = LlmSettings(quantization="none", kv_cache_mb=8, context_tokens=128)
+    model = LocalLanguageModel(settings, RuntimeSettings(), save_tiny(tmp_path, "llama"))
+    await model.load()
+    await model.close()
+    told = re.findall(r"^\S+Z info app\.engine\.choose llm\.runner .*$", capfd.readouterr().err, re.MULTILINE)
+    assert len(told) == 1
+    assert "runner=lean" in told[0]
+    assert 'passed_over="native: the native kernels' in told[0]
 
 
 async def test_the_real_model_says_what_it_holds_and_remembers_a_session(smollm2: Path) -> None:
