@@ -15,7 +15,7 @@ RunnerName: TypeAlias = Literal["auto", "native", "lean", "packed", "single"]
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
     path: Path
-    """A folder as transformers writes it, or a .gguf file."""
+    """A folder as transformers writes it."""
     device: str = "auto"
     """"auto", "cpu" or "cuda"."""
     quantization: Quantization = "bf16"
@@ -31,5 +31,10 @@ class LoadOptions:
         """Raises ModelError if there is nothing to load; needs no torch, so it costs nothing to ask first."""
         if not self.path.exists():
             raise ModelError(f"no model at {self.path}: fetch it with `python -m app models pull`")
-        if self.path.suffix != ".gguf" and not (self.path / "config.json").is_file():
+        if self.path.is_file():
+            raise ModelError(
+                f"{self.path} is a file: a .gguf is converted into a folder first, by naming it as llm.model or through "
+                "app.catalog.model_path"
+            )
+        if not (self.path / "config.json").is_file():
             raise ModelError(f"{self.path} holds no model: it has no config.json")

@@ -114,6 +114,12 @@ def test_a_folder_without_a_model_is_named_in_the_error(tmp_path: Path) -> None:
         load(LoadOptions(tmp_path))
 
 
+def test_a_gguf_file_is_for_the_catalogue_to_convert(tmp_path: Path) -> None:
+    (tmp_path / "tiny.gguf").write_bytes(b"GGUF")
+    with pytest.raises(ModelError, match=r"tiny\.gguf is a file.*catalog"):
+        load(LoadOptions(tmp_path / "tiny.gguf"))
+
+
 def test_a_draw_depends_on_seed_and_position_alone() -> None:
     draws = {uniform(seed, position) for seed in range(20) for position in range(20)}
     assert len(draws) == 400
