@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from app.engine.sequence import Chunk, RunnerTraits, Sequence, SessionKey
+from app.telemetry.log import log_event
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +66,7 @@ class SingleRunner:
     of plain keys and values is also cut back to what the two have in common. Idle caches leave by LRU.
     """
 
-    name = "one at a time"
+    name = "single"
 
     def __init__(self, model: Any, device: str, keeping: Keeping, cost: Cost, budget_bytes: int) -> None:
         self._model = model
@@ -177,15 +178,14 @@ def examine(model: Any, device: str, largest_deviation: float) -> tuple[Keeping,
                 got = runner._forward(ids[start:stop], held).float()
                 sizes.append(_bytes(held.cache))
         except Exception as error:
-            log.info("llm.cache", extra={"why": f"the model does not go on from its cache: {error}"})
+            log_event(log, "llm.cache", why=f"the model does not go on from its cache: {error}")
             continue
         deviation = float((got - expected).square().mean().sqrt() / expected.std())
         if deviation <= largest_deviation:
             per_token = (sizes[-1] - sizes[0]) // (stops[-1] - stops[0])
             return keeping, Cost(max(0, sizes[0] - per_token * stops[0]), per_token)
-        log.info(
-            "llm.cache", extra={"why": f"after {stops[:-1]} tokens from the cache logits are off by {deviation:.3f}"}
-        )
+        why = f"after {stops[:-1]} tokens from the cache logits are off by {deviation:.3f}"
+        log_event(log, "llm.cache", why=why)
     return Keeping.NOTHING, Cost(0, 0)
 
 

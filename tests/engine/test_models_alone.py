@@ -185,5 +185,5 @@ def _prefill(runner: SingleRunner, key: int, session: str | None, ids: list[int]
 
 def _load(folder: Path, model_type: str, changes: dict[str, Any]) -> LoadedModel:
     loaded = load(LoadOptions(save_tiny(folder, model_type, **changes), quantization="none", kv_cache_mb=4))
-    assert loaded.runner == "one at a time"
+    assert loaded.runner == "single"
     return loaded

@@ -80,7 +80,7 @@ def test_a_decode_row_is_the_same_bit_for_bit_whoever_sits_beside_it(model_type:
 def test_a_model_that_packing_would_falsify_is_never_run_packed(tmp_path: Path, model_type: str) -> None:
     folder = save_tiny(tmp_path, model_type, **ALONE[model_type])
     loaded = load(LoadOptions(folder, quantization="none", kv_cache_mb=1))
-    assert loaded.runner == "one at a time"
+    assert loaded.runner == "single"
     assert not loaded.backend.traits.can_reuse
 
 

@@ -24,7 +24,7 @@ def _gguf(folder: Path) -> Path:
     return folder / "tiny.gguf"
 
 
-@pytest.mark.parametrize(("make", "runners"), [(_alone, ("one at a time",)), (_gguf, ("native", "lean"))])
+@pytest.mark.parametrize(("make", "runners"), [(_alone, ("single",)), (_gguf, ("native", "lean"))])
 async def test_two_lines_put_another_model_in(tmp_path: Path, make: object, runners: tuple[str, ...]) -> None:
     assert callable(make)
     config = tmp_path / "config.toml"
