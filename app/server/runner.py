@@ -14,10 +14,14 @@ from starlette.types import ASGIApp
 
 from app.errors import ConfigError
 from app.server.access import Access, is_loopback
+from app.server.ending import Ending
 
 _BACKLOG = 128
+_REQUEST_GRACE_S = 0.6
+"""What running requests get at shutdown before they are ended and their clients told; a second signal ends them at once."""
 _HTTP_GRACE_S = 1
-"""Whole seconds that running requests get at shutdown before they are cancelled."""
+"""Whole seconds after which connections that still do not close, because nobody reads at their other end, are given
+up. Longer than the other one: uvicorn would log a traceback for each request."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -114,8 +118,9 @@ class _Server(uvicorn.Server):
 
 async def serve(app: ASGIApp, sock: socket.socket, *, on_ready: Callable[[], None] = lambda: None) -> None:
     """Serve until SIGINT or SIGTERM (a second one stops waiting), or until cancelled; then shut down in order."""
+    requests = Ending(app)
     config = uvicorn.Config(
-        app,
+        requests,
         log_config=None,
         log_level="warning",
         access_log=False,
@@ -128,11 +133,15 @@ async def serve(app: ASGIApp, sock: socket.socket, *, on_ready: Callable[[], Non
     )
     server = _Server(config, on_ready)
 
-    def stop() -> None:
-        server.force_exit = server.should_exit
-        server.should_exit = True
-
     loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        if server.should_exit:
+            requests.end()
+        else:
+            server.should_exit = True
+            loop.call_later(_REQUEST_GRACE_S, requests.end)
+
     handled: list[signal.Signals] = []
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
@@ -142,7 +151,7 @@ async def serve(app: ASGIApp, sock: socket.socket, *, on_ready: Callable[[], Non
     try:
         await asyncio.shield(serving)
     except asyncio.CancelledError:
-        server.should_exit = True
+        stop()
         await asyncio.wait([serving])
         raise
     finally:
