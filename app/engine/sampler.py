@@ -2,8 +2,8 @@
 
 In this order: log-probabilities are taken; logit_bias is added; repetition, presence and frequency
 penalties apply to the tokens of the reply (not of the prompt); what the grammar forbids is struck
-out; temperature, top_k, top_p (of what top_k left) and min_p. Temperature 0 takes the likeliest,
-of equals the one with the lowest id.
+out; temperature, top_k, top_p (of what top_k left) and min_p. Temperature 0, or as good as 0, takes
+the likeliest, of equals the one with the lowest id.
 
 No operation here mixes rows or adds up in an order that depends on how many there are, so a row's
 draw is bit for bit the same alone and in any batch.
@@ -35,6 +35,9 @@ best; one floor after the other."""
 
 _LOGPROBS = 32
 """Looked at for every row that asks for log-probabilities: the same number for all, whatever each asks for."""
+
+_COLDEST = 1e-5
+"""Below it, temperature leaves nothing but the likeliest token, and at last no number that float32 can hold."""
 
 _BLOCK = 64
 
@@ -78,7 +81,7 @@ class Sampler:
             for row in changed:
                 faults[row] = faults[row] or ("" if possible[row] else NOTHING_ALLOWED)
         tokens: list[int] = chosen.tolist()
-        drawn = [row for row in sound if sequences[row].sampling.temperature > 0.0 and not faults[row]]
+        drawn = [row for row in sound if sequences[row].sampling.temperature >= _COLDEST and not faults[row]]
         for row, token in zip(drawn, _draw(scores, best, sequences, drawn), strict=True):
             tokens[row] = token
         return [

@@ -199,9 +199,10 @@ def test_a_row_where_nothing_may_follow_fails_alone() -> None:
     assert draws[1].token == 4
 
 
-@pytest.mark.parametrize("temperature", [1e-30, 1e-3, 1e30])
-def test_extreme_temperatures_are_still_distributions(temperature: float) -> None:
-    spec = SamplingSpec(temperature=temperature)
+@pytest.mark.parametrize("filters", [{}, {"min_p": 0.1}, {"top_k": 3, "top_p": 0.5}], ids=str)
+@pytest.mark.parametrize("temperature", [1e-300, 1e-30, 1e-6, 1e-3, 1e30])
+def test_extreme_temperatures_are_still_distributions(temperature: float, filters: dict[str, float]) -> None:
+    spec = SamplingSpec(temperature=temperature, **filters)  # type: ignore[arg-type]
     (draw,) = Sampler().draw(noise(1), [sequence(spec)])
     assert 0 <= draw.token < VOCABULARY
     if temperature < 1:
