@@ -104,6 +104,12 @@ class Grammars:
         matcher = LLMatcher(self._tokens, grammar, log_level=0, limits=self._limits)
         if matcher.is_error():
             raise InvalidRequest(f"json_schema cannot be used: {matcher.get_error()[:500]}")
+        # What no text can begin to satisfy, such as a schema that only refers to itself, shows in the first mask.
+        first = matcher.deep_copy()
+        first.compute_bitmask()
+        if first.is_error():
+            why = first.get_error().partition("\n")[0][:500]
+            raise InvalidRequest(f"json_schema cannot be used: no reply can begin with what it asks for ({why})")
         return matcher
 
 
