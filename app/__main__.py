@@ -2,7 +2,13 @@
 
 import sys
 
-from app.cli.main import main
+from app.cli.interrupts import end_at_once
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_at_once()
+    # Only now: this takes long enough for people to think better of it.
+    from app.cli.main import main
+
+    status = main()
+    end_at_once()  # what is left are threads to wait for
+    sys.exit(status)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from app import __version__
+from app.cli.interrupts import leave_to_command
 from app.config import load_settings
 from app.errors import ParleyError
 
@@ -68,6 +69,7 @@ def _run(name: str, arguments: list[str]) -> int:
     if getattr(args, "list_devices", False):
         return int(module.list_devices())
     settings = load_settings(args.config, overrides=_global_overrides(args) | dict(module.overrides(args)))
+    leave_to_command()
     takes_arguments = len(inspect.signature(module.run).parameters) > 1
     return int(module.run(settings, args) if takes_arguments else module.run(settings))
 
