@@ -60,6 +60,9 @@ _LONGEST_BACKOFF_S = 10.0
 _STEADY_S = 30.0
 """A worker that lived this long starts the back-off anew when it dies."""
 
+_DEADLINE_GRACE_S = 1.0
+"""The worker ends a reply at its deadline, keeps what was said, and counts it; this side only steps in if it does not."""
+
 _POLL_S = 0.05
 """Between looks for a worker that is being started again."""
 
@@ -192,12 +195,12 @@ class LocalLanguageModel:
         try:
             left_s = deadline - time.monotonic()
             worker.send(_submit(number, request, left_s, only_prefill=only_prefill))
-            wait_s = left_s
+            wait_s = left_s if request.deadline_s is None else left_s + _DEADLINE_GRACE_S
             while True:
                 await self._next_change(reply, wait_s, request.deadline_s)
                 wait_s = self._settings.stall_timeout_s
                 if request.deadline_s is not None:
-                    wait_s = deadline - time.monotonic()
+                    wait_s = deadline + _DEADLINE_GRACE_S - time.monotonic()
                 delta = reply.drain()
                 if delta is not None:
                     yield delta
