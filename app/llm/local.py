@@ -215,14 +215,15 @@ class LocalLanguageModel:
             if reply.end is None:
                 worker.send(Cancel(number))
 
-    async def end_session(self, session_id: str) -> None:
+    async def end_session(self, session_id: str, tenant: str = "") -> None:
+        """``tenant`` as in the session's requests."""
         if self._worker is not None:
-            self._worker.send(EndSession(session_id))
+            self._worker.send(EndSession(session_id, tenant))
 
-    async def truncate(self, session_id: str, heard_tokens: int) -> None:
+    async def truncate(self, session_id: str, heard_tokens: int, tenant: str = "") -> None:
         """Cut the session's last reply to what was heard of it, in the worker's ledger and KV cache."""
         if self._worker is not None:
-            self._worker.send(Truncate(session_id, heard_tokens))
+            self._worker.send(Truncate(session_id, heard_tokens, tenant))
 
     async def stats(self) -> Figures:
         """How the engine stands now. Raises StageUnavailable while there is no worker, StageTimeout if it is slow."""
