@@ -121,7 +121,6 @@ class Loading(msgspec.Struct, frozen=True, tag="loading"):
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
     """The model is loaded and warm. Times in seconds, memory in MiB of this process."""
 
-    model: str
     runner: str
     device: str
     dtype: str

@@ -181,7 +181,6 @@ class Worker:
         loaded_at = time.monotonic()
         warm_up(engine)
         ready = Ready(
-            model=self._options.path.name,
             runner=loaded.runner,
             device=loaded.device,
             dtype=loaded.dtype,

@@ -156,13 +156,28 @@ class LocalLanguageModel:
         ready = await asyncio.shield(self._ready)
         self._context_tokens = min(ready.context_tokens, ready.pool_tokens)
         self._tool_format = ready.tool_format
+        self._tell_cut(ready)
         return StageReport(
             stage="LLM",
-            detail=f"local {ready.model}, {ready.dtype} on {ready.device}, runner {ready.runner}, "
-            f"KV pool {ready.pool_tokens} tokens",
+            detail=f"local {self._settings.model}, {ready.dtype} on {ready.device}, runner {ready.runner}, "
+            f"context {self._context_tokens} tokens, KV pool {ready.pool_tokens} tokens",
             load_s=ready.load_s,
             warm_up_s=ready.warm_up_s,
             memory_mb=ready.memory_mb,
+        )
+
+    def _tell_cut(self, ready: Ready) -> None:
+        """Log whose doing it is that a conversation may not have the ``llm.context_tokens`` it was promised."""
+        wanted = self._settings.context_tokens
+        if self._context_tokens >= wanted:
+            return
+        if ready.pool_tokens < ready.context_tokens:
+            why = f"the KV pool has room for no more: raise llm.kv_cache_mb ({self._settings.kv_cache_mb})"
+        else:
+            why = "the model's own limit"
+        cut = self._context_tokens
+        log_event(
+            log, "llm.context_cut", level=logging.WARNING, key="llm.context_tokens", asked=wanted, given=cut, why=why
         )
 
     @property
