@@ -60,9 +60,13 @@ class ContextOverflow(StageError):
 
 
 class InvalidRequest(ParleyError):
-    """The caller sent something malformed or out of range."""
+    """The caller sent something malformed or out of range. ``param`` names the field, where one is to blame."""
 
     code = "invalid_request"
+
+    def __init__(self, message: str, *, param: str = "") -> None:
+        super().__init__(message)
+        self.param = param
 
 
 class SessionLimit(ParleyError):

@@ -133,7 +133,7 @@ class Beginnings:
 
     def _prepared(self, request: Request) -> Prepared:
         submit = request.submit
-        check_sampling(submit.sampling)
+        check_sampling(submit.sampling, self._prompts.vocabulary.size)
         known = request.base if request.base is not None else self._sessions.ledger(request.session)
         if submit.only_prefill:
             ledger = self._draft(submit, known)
@@ -159,8 +159,12 @@ class Beginnings:
         if schema is None:
             return None
         if self._constrain is None:
-            raise InvalidRequest("json_schema: this model's tokeniser allows no constrained output")
-        return self._constrain(schema)
+            told = "json_schema: this model's tokeniser allows no constrained output"
+            raise InvalidRequest(told, param="json_schema")
+        try:
+            return self._constrain(schema)
+        except InvalidRequest as refusal:
+            raise InvalidRequest(str(refusal), param="json_schema") from refusal
 
 
 def _rank(submit: Submit) -> int:

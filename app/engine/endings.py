@@ -11,7 +11,7 @@ from app.engine.requests import Request, RequestBook
 from app.engine.scheduler import Scheduler
 from app.engine.sequence import RunnerTraits
 from app.engine.sessions import SessionStore
-from app.errors import Overloaded, ParleyError, StageTimeout
+from app.errors import InvalidRequest, Overloaded, ParleyError, StageTimeout
 
 
 class Endings:
@@ -70,7 +70,8 @@ class Endings:
             self._meters.refused += 1
         self._leave(request, self._clock(), keep=False)
         retry_after_s = error.retry_after_s if isinstance(error, Overloaded) else 0.0
-        request.sink(Failed(request.submit.id, error.code, str(error), retry_after_s))
+        param = error.param if isinstance(error, InvalidRequest) else ""
+        request.sink(Failed(request.submit.id, error.code, str(error), retry_after_s, param))
 
     def time_out(self, request: Request) -> None:
         """What has been said stays said, and its session keeps it."""
@@ -79,7 +80,7 @@ class Endings:
         self._meters.failed += 1
         self._meters.timed_out += 1
         self._leave(request, self._clock(), keep=True)
-        message = f"the reply was not finished within its deadline of {request.submit.deadline_s:.3g} s (deadline_s)"
+        message = f"the reply was not finished within its deadline of {request.submit.deadline_s:.3g} s"
         request.sink(Failed(request.submit.id, StageTimeout.code, message))
 
     def _leave(self, request: Request, now_s: float, *, keep: bool, heard_tokens: int | None = None) -> None:

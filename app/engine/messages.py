@@ -180,6 +180,8 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     code: str
     message: str
     retry_after_s: float = 0.0
+    param: str = ""
+    """Of a bad request: the field of Submit or of its sampling that is to blame; "" if it is none in particular."""
 
 
 class Spread(msgspec.Struct, frozen=True):

@@ -16,6 +16,12 @@ from app.errors import ContextOverflow, InvalidRequest
 IDS_MARK = "\ufdd2"
 """Begins the record of a prompt that came as token ids; a noncharacter, as the ledger's other marks."""
 
+_USUAL_CHARS = 8
+"""A text with more characters for each token that there is room for is counted before it is tokenised."""
+_SLICE_CHARS = 16 * 1024
+_MORE_BY_A_CUT = 64
+"""Tokens that cutting a text may add, at the very most."""
+
 
 class Vocabulary:
     """The tokeniser, once with control tokens and once without. Safe to use from several threads."""
@@ -34,9 +40,15 @@ class Vocabulary:
     def encode(self, piece_text: str, *, is_template: bool, limit: int | None = None) -> tuple[list[int], list[int]]:
         """Ids, and for each the end of the characters it touches. Raises ContextOverflow for more than ``limit``.
 
-        Turning the encoding into Python objects holds up other threads, so what is too long is refused before.
+        Others wait to be tokenised meanwhile, and turning the encoding into Python objects holds up even other
+        threads: so what is too long is refused as early as it shows.
         """
         tokenizer = self._template if is_template else self._content
+        if limit is not None and len(piece_text) > _USUAL_CHARS * limit and _surpasses(tokenizer, piece_text, limit):
+            raise ContextOverflow(
+                f"one message has {len(piece_text)} characters, which make more than the {limit} tokens that the "
+                "context still has room for (llm.context_tokens): shorten it"
+            )
         # The batch call lets other threads run while it works; the single one keeps the interpreter to itself.
         encoding = tokenizer.encode_batch([piece_text], add_special_tokens=False)[0]
         if limit is not None and len(encoding) > limit:
@@ -104,15 +116,21 @@ class PromptBuilder:
         if not text.startswith(self._bos):
             text = self._bos + text
         if not text:
-            raise InvalidRequest("prompt is empty: there is nothing to continue")
+            raise InvalidRequest("prompt is empty: there is nothing to continue", param="prompt")
         return Rendering((Piece(text, is_template=True),))
 
     def _from_ids(self, ids: tuple[int, ...]) -> Ledger:
         if not ids:
-            raise InvalidRequest("prompt is empty: there is nothing to continue")
+            raise InvalidRequest("prompt is empty: there is nothing to continue", param="prompt")
+        if self._context_tokens is not None and len(ids) > self._context_tokens:
+            raise ContextOverflow(
+                f"the prompt has {len(ids)} tokens, more than the context of {self._context_tokens} "
+                "(llm.context_tokens): shorten it"
+            )
         unknown = next((token for token in ids if not 0 <= token < self.vocabulary.size), None)
         if unknown is not None:
-            raise InvalidRequest(f"prompt: {unknown} is no token id, they go from 0 to {self.vocabulary.size - 1}")
+            told = f"prompt: {unknown} is no token id, they go from 0 to {self.vocabulary.size - 1}"
+            raise InvalidRequest(told, param="prompt")
         words = [f"{token}," for token in ids]
         ends: list[int] = []
         end = len(IDS_MARK)
@@ -138,6 +156,23 @@ class PromptBuilder:
             ids += new_ids
             ends += [body + skip + end for end in new_ends]
         return Ledger(rendering.text, tuple(ids), tuple(ends))
+
+
+def _surpasses(tokenizer: Tokenizer, text: str, limit: int) -> bool:
+    """Whether the text surely has more than ``limit`` tokens: counted slice by slice, and no further than need be."""
+    start = count = 0
+    while start < len(text):
+        end = start + _SLICE_CHARS
+        if end < len(text):
+            # Before the last white space, where a token is hardly ever cut in two; but slices must not become tiny.
+            half = start + _SLICE_CHARS // 2
+            found = max(text.rfind(" ", half, end), text.rfind("\n", half, end))
+            end = end if found < 0 else found
+        count += len(tokenizer.encode_batch([text[start:end]], add_special_tokens=False)[0]) - _MORE_BY_A_CUT
+        if count > limit:
+            return True
+        start = end
+    return False
 
 
 def _showing(tokenizer: Tokenizer, shown: frozenset[str]) -> Tokenizer:

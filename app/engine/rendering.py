@@ -72,9 +72,12 @@ class Template:
     def apply(self, messages: Sequence[Message], tools: str) -> Rendering:
         """Raises InvalidRequest for an empty conversation or one that the template refuses."""
         if not messages:
-            raise InvalidRequest("messages is empty: a reply needs at least one message")
+            raise InvalidRequest("messages is empty: a reply needs at least one message", param="messages")
         if not self.tool_format and (tools or any(entry.role == "tool" or entry.tool_calls for entry in messages)):
-            raise InvalidRequest("this model's template knows no tools: leave out tools, tool calls and tool messages")
+            raise InvalidRequest(
+                "this model's template knows no tools: leave out tools, tool calls and tool messages",
+                param="tools" if tools else "messages",
+            )
         merged = _merge(messages)
         if self.render is None:
             return _plain_rendering(merged, self.bos)
@@ -93,7 +96,8 @@ class Template:
             if complete:
                 return Rendering(pieces)
         if refusal is not None:
-            raise InvalidRequest(f"the model's chat template refuses this conversation: {refusal}") from refusal
+            told = f"the model's chat template refuses this conversation: {refusal}"
+            raise InvalidRequest(told, param="messages") from refusal
         return Rendering(pieces)
 
     def _render(self, render: Render, messages: Sequence[Message], tools: str, words: _Words) -> str:
@@ -125,7 +129,8 @@ class Template:
         except (ValueError, RecursionError):
             arguments = None
         if not isinstance(arguments, dict):
-            raise InvalidRequest(f"the arguments of the call of {call.name} are not the JSON text of an object")
+            told = f"the arguments of the call of {call.name} are not the JSON text of an object"
+            raise InvalidRequest(told, param="messages")
         function = {"name": words.guarded(call.name), "arguments": words.guarded(arguments)}
         return {"id": self._id(call.id), "type": "function", "function": function}
 

@@ -73,7 +73,7 @@ _LOGPROB_CHARS = 32
 """What an entry of log-probabilities counts as."""
 
 _ERRORS: dict[str, type[ParleyError]] = {
-    error.code: error for error in (StageError, StageTimeout, StageUnavailable, ContextOverflow, InvalidRequest)
+    error.code: error for error in (StageError, StageTimeout, StageUnavailable, ContextOverflow)
 }
 
 
@@ -453,4 +453,6 @@ def _finished(done: Done) -> Finished:
 def _error(failed: Failed) -> ParleyError:
     if failed.code == Overloaded.code:
         return Overloaded(failed.message, retry_after_s=failed.retry_after_s)
+    if failed.code == InvalidRequest.code:
+        return InvalidRequest(failed.message, param=failed.param)
     return _ERRORS.get(failed.code, StageError)(failed.message)

@@ -307,7 +307,7 @@ def test_a_full_queue_says_when_half_of_it_will_be_answered() -> None:
         {"max_tokens": 0},
         {"temperature": math.nan},
         {"temperature": -1.0},
-        {"top_p": 0.0},
+        {"top_p": -0.1},
         {"top_p": math.nan},
         {"min_p": 1.5},
         {"presence_penalty": 3.0},
@@ -315,6 +315,7 @@ def test_a_full_queue_says_when_half_of_it_will_be_answered() -> None:
         {"repetition_penalty": math.inf},
         {"logprobs": 21},
         {"logit_bias": {-1: 1.0}},
+        {"logit_bias": {1 << 20: 1.0}},
         {"logit_bias": {5: 101.0}},
         {"stop": tuple("x" * 65)},
         {"json_schema": "{}"},
@@ -326,6 +327,7 @@ def test_what_is_out_of_range_is_refused_by_its_name(sampling: dict[str, object]
     world.run()
     assert refused.failed.code == "invalid_request"
     assert next(iter(sampling)) in refused.failed.message
+    assert refused.failed.param == next(iter(sampling))
 
 
 def test_the_figures_tell_what_happened() -> None:

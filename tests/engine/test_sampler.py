@@ -90,6 +90,13 @@ def test_greedy_draws_are_the_likeliest_after_penalties_and_bias(spec: SamplingS
     assert [draw.token for draw in draws] == [reference(row, spec, reply, 0.0) for row in logits]
 
 
+@pytest.mark.parametrize("spread", [0.0, 3.0])
+def test_top_p_of_zero_leaves_the_likeliest_alone(spread: float) -> None:
+    logits = noise(20, 6, spread=spread)
+    draws = Sampler().draw(logits, [sequence(SamplingSpec(temperature=1.5, top_p=0.0), key=key) for key in range(20)])
+    assert [draw.token for draw in draws] == [reference(row, SamplingSpec(), [], 0.0) for row in logits]
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_a_row_is_drawn_alike_alone_and_in_any_company(dtype: torch.dtype) -> None:
     logits = noise(44, 5, width=49152).to(dtype)

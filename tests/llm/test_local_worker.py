@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -17,7 +18,7 @@ import pytest_asyncio
 
 from app.config.settings import LlmSettings, RuntimeSettings
 from app.engine.messages import Figures
-from app.errors import ContextOverflow, ModelError, StageUnavailable
+from app.errors import ContextOverflow, InvalidRequest, ModelError, StageTimeout, StageUnavailable
 from app.llm.base import ChatMessage, Finished, GenerateRequest, Sampling, TextDelta
 from app.llm.local import LocalLanguageModel
 from tests.kit.tiny_models import save_tiny
@@ -116,6 +117,31 @@ async def test_a_huge_prompt_is_refused_while_another_reply_streams(model: Local
     assert pieces > 1
 
 
+async def test_a_reply_that_ends_at_its_deadline_is_counted_as_that(model: LocalLanguageModel) -> None:
+    before = await model.stats()
+    with pytest.raises(StageTimeout, match="within its deadline"):
+        await read(model, replace(request("hello", max_tokens=1500), deadline_s=0.2))
+    after = await model.stats()
+    assert (after.timed_out - before.timed_out, after.cancelled - before.cancelled) == (1, 0)
+
+
+async def test_a_session_is_cut_and_ended_in_the_name_of_its_tenant(model: LocalLanguageModel) -> None:
+    before = (await model.stats()).sessions
+    await read(model, replace(request("hello", session="s"), tenant="one"))
+    await model.end_session("s")
+    assert (await model.stats()).sessions == before + 1
+    await model.end_session("s", "one")
+    await until(model, lambda found: found.sessions == before)
+
+
+async def test_what_is_wrong_with_a_request_is_named_across_the_socket(model: LocalLanguageModel) -> None:
+    asked = request("hello")
+    for change, field in (({"logit_bias": {1 << 20: 1.0}}, "logit_bias"), ({"json_schema": "[]"}, "json_schema")):
+        with pytest.raises(InvalidRequest, match=field) as caught:
+            await read(model, replace(asked, sampling=replace(asked.sampling, **change)))  # type: ignore[arg-type]
+        assert caught.value.param == field
+
+
 async def test_killed_mid_reply_it_fails_at_once_and_answers_the_next_request(model: LocalLanguageModel) -> None:
     before = await read(model, request("hello", session="s"))
     assert before[0]
@@ -188,6 +214,19 @@ async def test_a_folder_without_a_model_is_a_model_error(tmp_path: Path) -> None
     with pytest.raises(ModelError, match=str(tmp_path)):
         await broken.load()
     await broken.close()
+
+
+async def test_a_context_that_cannot_be_given_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = save_tiny(tmp_path, "llama", max_position_embeddings=512)
+    settings = LlmSettings(model="the/name-given", quantization="none", kv_cache_mb=8, context_tokens=1_000_000)
+    model = LocalLanguageModel(settings, RuntimeSettings(), folder)
+    report = await model.load()
+    await model.close()
+    assert "local the/name-given, " in report.detail
+    assert "context 512 tokens" in report.detail
+    told = next(record for record in caplog.records if record.getMessage() == "llm.context_cut")
+    assert told.parley_fields["key"] == "llm.context_tokens"  # type: ignore[attr-defined]
+    assert told.parley_fields["given"] == 512  # type: ignore[attr-defined]
 
 
 async def test_what_the_worker_logs_has_the_one_form_and_its_reasons(

@@ -127,6 +127,16 @@ async def test_a_prompt_that_is_too_long_is_blamed_on_its_field(api: openai.Asyn
     assert (chat.value.param, completion.value.param) == ("messages", "prompt")
 
 
+@pytest.mark.parametrize(("param", "told"), [("tools", "tools"), ("json_schema", "response_format"), ("", None)])
+async def test_what_the_worker_finds_wrong_is_blamed_on_its_field(
+    api: openai.AsyncOpenAI, model: ScriptedModel, param: str, told: str | None
+) -> None:
+    model.script = fails_with(InvalidRequest("no", param=param))  # type: ignore[assignment]
+    with pytest.raises(openai.BadRequestError) as caught:
+        await api.chat.completions.create(model="default", messages=HI)  # type: ignore[arg-type]
+    assert (caught.value.param, caught.value.code) == (told, "invalid_request")
+
+
 async def test_a_failure_after_the_stream_began_is_its_last_event(
     api: openai.AsyncOpenAI, model: ScriptedModel
 ) -> None:

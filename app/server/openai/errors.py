@@ -50,6 +50,8 @@ class ApiError(ParleyError):
 
 
 _TYPES = {429: "rate_limit_error"}
+_FIELDS = {"json_schema": "response_format"}
+"""What the engine's fields are called in a request, where it has another name for them."""
 
 
 def unsupported(param: str, instead: str) -> ApiError:
@@ -73,7 +75,7 @@ def api_error(error: Exception, input_param: str = "messages") -> ApiError:
         case ContextOverflow():
             return ApiError(400, message, code=error.code, param=input_param)
         case InvalidRequest():
-            return ApiError(400, message, code=error.code)
+            return ApiError(400, message, code=error.code, param=_FIELDS.get(error.param, error.param) or None)
         case Overloaded():
             return ApiError(429, message, code=error.code, retry_after_s=error.retry_after_s)
         case StageUnavailable():

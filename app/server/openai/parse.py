@@ -142,7 +142,7 @@ def _sampling(asked: RequestIn, max_tokens: int | None, logprobs: int | None) ->
     return Sampling(
         max_tokens=max_tokens,
         temperature=_within("temperature", _or(asked.temperature, 1.0), 0.0, 2.0),
-        top_p=_within("top_p", _or(asked.top_p, 1.0), 1e-6, 1.0),
+        top_p=_within("top_p", _or(asked.top_p, 1.0), 0.0, 1.0),
         top_k=max(0, _within("top_k", _or(asked.top_k, 0), -1, 1 << 31)),  # some clients send -1 for off
         min_p=_within("min_p", _or(asked.min_p, 0.0), 0.0, 1.0),
         repetition_penalty=_within("repetition_penalty", _or(asked.repetition_penalty, 1.0), 0.01, 10.0),
