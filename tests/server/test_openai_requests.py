@@ -229,6 +229,7 @@ async def test_models_are_listed_under_the_name_that_is_configured(api: openai.A
 async def test_a_path_is_not_told_to_clients(model: ScriptedModel) -> None:
     async with scripted_api(model, llm={"model": "/home/someone/secret/tiny.gguf"}) as url, client(url) as api:
         assert [entry.id async for entry in api.models.list()] == ["tiny"]
+        assert (await api.models.retrieve("tiny.gguf")).id == "tiny"
 
 
 @pytest.mark.parametrize(
@@ -247,7 +248,7 @@ async def test_a_path_is_not_told_to_clients(model: ScriptedModel) -> None:
         ({"n": 2}, "n"),
         ({"temperature": 2.5}, "temperature"),
         ({"temperature": "hot"}, "temperature"),
-        ({"top_p": 0}, "top_p"),
+        ({"top_p": -0.1}, "top_p"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"max_completion_tokens": 0}, "max_completion_tokens"),
         ({"presence_penalty": 3}, "presence_penalty"),
@@ -336,7 +337,9 @@ async def test_statuses_of_the_transport_have_openais_shape_too(url: str) -> Non
         }
     for status, answer in answers.items():
         assert answer.status_code == status
-        assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
+        error = answer.json()["error"]
+        assert set(error) == {"message", "type", "param", "code"}
+        assert error["code"]
 
 
 async def test_a_wrong_key_is_a_401(model: ScriptedModel) -> None:

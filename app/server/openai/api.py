@@ -127,7 +127,13 @@ class OpenAIApi:
 
 def from_http(error: HTTPException) -> ApiError:
     """A refusal that Starlette's routing or the reading of the body raised."""
-    codes = {404: "unknown_url", 405: "method_not_allowed", 408: "timeout", 413: "request_too_large"}
+    codes = {
+        404: "unknown_url",
+        405: "method_not_allowed",
+        408: "timeout",
+        413: "request_too_large",
+        415: "unsupported_media_type",
+    }
     message = str(error.detail)
     if error.status_code == 404:
         message = "There is no such address here; /v1 has models, chat/completions and completions."

@@ -14,10 +14,10 @@ DEFAULT = "default"
 
 def served_names(llm: LlmSettings) -> tuple[str, ...]:
     """The name to list, then the others that are understood. A path is served under its last part only."""
-    name = llm.model
-    if llm.backend == "local" and (PurePath(name).is_absolute() or Path(name).exists()):
-        name = PurePath(name).name.removesuffix(".gguf")
-    names = [name]
+    names = [llm.model]
+    if llm.backend == "local" and (PurePath(llm.model).is_absolute() or Path(llm.model).exists()):
+        file = PurePath(llm.model).name
+        names = list(dict.fromkeys((file.removesuffix(".gguf"), file)))
     if llm.backend == "local":
         for entry in entries():
             repository = urlsplit(entry.homepage)
