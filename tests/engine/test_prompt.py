@@ -6,7 +6,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Encoding
 
+from app.engine import prompt
 from app.engine.ledger import Ledger, common_prefix, piece_ends
 from app.engine.messages import Message
 from app.engine.prompt import PromptBuilder, Vocabulary
@@ -117,6 +119,58 @@ def _alternate(turns: list[str]) -> list[Message]:
     return [Message("assistant" if index % 2 else "user", turn) for index, turn in enumerate(turns)]
 
 
+@pytest.mark.parametrize(
+    "text", ["some words here " * 100_000, "x" * 1_600_000, "\n한" * 300_000], ids=["words", "x", "한"]
+)
+def test_a_text_without_end_is_refused_when_a_little_more_than_there_is_room_for_was_tokenised(text: str) -> None:
+    counting = Counting(VOCABULARY)
+    with pytest.raises(ContextOverflow, match=rf"{len(text)} characters.* 2000 tokens"):
+        counting.encode(text, is_template=False, limit=2000)
+    assert counting.tokenised <= 40_000
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(["word ", "  ", "\n", "한국", "x" * 70]), max_size=200), st.integers(1, 200))
+def test_counting_by_slices_changes_neither_the_ids_nor_what_is_refused(words: list[str], limit: int) -> None:
+    text = "".join(words)
+    ids, _ = VOCABULARY.encode(text, is_template=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prompt, "_USUAL_CHARS", 0)
+        patch.setattr(prompt, "_SLICE_CHARS", 100)
+        if len(ids) > limit:
+            with pytest.raises(ContextOverflow):
+                VOCABULARY.encode(text, is_template=False, limit=limit)
+        else:
+            assert VOCABULARY.encode(text, is_template=False, limit=limit)[0] == ids
+
+
+def test_a_usual_prompt_is_tokenised_once() -> None:
+    counting = Counting(VOCABULARY)
+    text = "some words here " * 100
+    counting.encode(text, is_template=False, limit=2000)
+    assert counting.tokenised == len(text)
+
+
+def test_more_token_ids_than_the_context_has_are_refused_before_they_are_looked_at() -> None:
+    builder = PromptBuilder(VOCABULARY, chatml, context_tokens=100)
+    with pytest.raises(ContextOverflow, match=r"101 tokens"):
+        builder.build((), Ledger(), prompt=(-1,) * 101)
+    assert len(builder.build((), Ledger(), prompt=(1,) * 100)[0].ids) == 100
+
+
+class Counting(Vocabulary):
+    """Counts the characters that its tokeniser gets to see."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.__dict__.update(vars(vocabulary))
+        self._own, self._content = self._content, self  # type: ignore[assignment]
+        self.tokenised = 0
+
+    def encode_batch(self, texts: list[str], **options: bool) -> list[Encoding]:
+        self.tokenised += sum(len(text) for text in texts)
+        return self._own.encode_batch(texts, **options)
+
+
 def test_tokenising_a_long_text_lets_other_threads_run() -> None:
     text = "한국어 word " * 15_000
     ticks = 0
@@ -130,7 +184,7 @@ def test_tokenising_a_long_text_lets_other_threads_run() -> None:
     ticking = threading.Thread(target=tick)
     ticking.start()
     with pytest.raises(ContextOverflow, match=r"llm\.context_tokens"):
-        VOCABULARY.encode(text, is_template=False, limit=1000)
+        VOCABULARY.encode(text, is_template=False, limit=len(text) // 8 + 1)
     over.set()
     ticking.join()
     # Some 200 ms of work; a call that keeps the interpreter to itself lets one or two ticks through.
