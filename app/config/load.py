@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 import tomllib
@@ -18,6 +19,7 @@ from app.errors import ConfigError
 DEFAULT_PATH = Path("config.toml")
 ENV_PREFIX = "PARLEY_"
 _ENV_OTHERS = frozenset({"PARLEY_CONFIG"})
+_FORMS = """write one like en,de or like '["en", "de"]' (quoted as a whole, or the shell takes its quotes away)."""
 _SECTION = re.compile(r"^\s*\[\s*([\w.-]+)\s*\]")
 _KEY = re.compile(r"^\s*([\w-]+)\s*=")
 
@@ -31,7 +33,7 @@ def load_settings(
     """Settings from defaults, then the file, then ``PARLEY_SECTION__KEY`` variables, then ``overrides``.
 
     ``path`` None means config.toml in the working folder if there is one. ``overrides`` maps dotted keys
-    ("llm.model") to values; strings are read as their type wants. Raises ConfigError that names the
+    ("llm.model") to values; strings are read as their type wants, lists as ``en,de`` or ``["en", "de"]``. Raises ConfigError that names the
     file and line (or the variable, or the flag) of the first thing wrong.
     """
     environment = os.environ if environment is None else environment
@@ -84,7 +86,7 @@ def _put(tree: dict[str, Any], key: str, value: Any, origin: str) -> None:
     if not name or "." in name:
         raise ConfigError(f"{origin}: {key!r} must name a section and a key, like llm.model.{_nearest(key)}")
     if isinstance(value, str) and _is_list(section, name):
-        value = [part.strip() for part in value.split(",") if part.strip()]
+        value = _list(value, key, origin)
     target = tree.setdefault(section, {})
     if not isinstance(target, dict):
         raise ConfigError(f"{origin}: {section!r} is a single value in the file, not a section.")
@@ -92,10 +94,22 @@ def _put(tree: dict[str, Any], key: str, value: Any, origin: str) -> None:
 
 
 def _is_list(section: str, name: str) -> bool:
-    """Lists are written with commas where there is only a string to write them in."""
     model = Settings.model_fields.get(section)
     field = _fields(model.annotation).get(name) if model is not None else None
     return field is not None and str(field.annotation).startswith("tuple")
+
+
+def _list(text: str, key: str, origin: str) -> list[Any]:
+    """A list where there is only a string to write it in: ``en,de``, or as in TOML and JSON. Raises ConfigError."""
+    if not text.lstrip().startswith("["):
+        return [part.strip() for part in text.split(",") if part.strip()]
+    try:
+        (value,) = tomllib.loads(f"value = {text}").values()
+    except (tomllib.TOMLDecodeError, ValueError):
+        value = None
+    if not isinstance(value, list):
+        raise ConfigError(f"{origin}: {key} = {text!r} is no list; {_FORMS}")
+    return value
 
 
 def _fields(model: Any) -> dict[str, Any]:
@@ -104,7 +118,9 @@ def _fields(model: Any) -> dict[str, Any]:
 
 def known_keys() -> list[str]:
     """Every dotted key there is."""
-    return [f"{section}.{name}" for section, field in Settings.model_fields.items() for name in _fields(field.annotation)]
+    return [
+        f"{section}.{name}" for section, field in Settings.model_fields.items() for name in _fields(field.annotation)
+    ]
 
 
 def _dotted(tree: Mapping[str, Any]) -> Iterator[str]:
@@ -135,7 +151,15 @@ def _explain(error: ValidationError, origin: Mapping[str, str]) -> str:
     if first["type"] == "extra_forbidden":
         kind = "key" if "." in key else "section"
         return f"{where}: unknown {kind} {key!r}.{_nearest(key)}"
+    if first["type"] == "tuple_type":
+        return f"{where}: {key} = {first['input']!r} is wrong: a list is wanted, like {_as_list(first['input'])}."
     return f"{where}: {key} = {first['input']!r} is wrong: {first['msg'][:1].lower()}{first['msg'][1:]}."
+
+
+def _as_list(value: Any) -> str:
+    """What was given for a list, as TOML writes one."""
+    parts = [part.strip() for part in str(value).split(",")]
+    return json.dumps(parts, ensure_ascii=False)
 
 
 def _nearest(key: str) -> str:
@@ -150,6 +174,6 @@ def _nearest(key: str) -> str:
 
 def _with_absolute_store(settings: Settings, path: Path | None) -> Settings:
     """A relative model store lies beside config.toml, wherever the command is run from."""
-    base = (path.resolve().parent if path is not None else Path(__file__).resolve().parents[2])
+    base = path.resolve().parent if path is not None else Path(__file__).resolve().parents[2]
     store = base / settings.runtime.model_store.expanduser()
     return settings.model_copy(update={"runtime": settings.runtime.model_copy(update={"model_store": store})})

@@ -68,6 +68,35 @@ def test_environment_overrides_the_file_and_flags_override_both(tmp_path: Path) 
     assert load_settings(path, environment=environment).llm.max_tokens == 20
 
 
+@pytest.mark.parametrize(
+    "written", ['["en","de"]', "['en', 'de']", ' [ "en", "de", ]', "en,de", " en , de, ", '["en",\n"de"]']
+)
+def test_a_list_is_read_in_each_form_that_people_write(tmp_path: Path, written: str) -> None:
+    path = _write(tmp_path, "")
+    assert load_settings(path, environment={}, overrides={"asr.languages": written}).asr.languages == ("en", "de")
+    assert load_settings(path, environment={"PARLEY_ASR__LANGUAGES": written}).asr.languages == ("en", "de")
+
+
+def test_an_empty_list_and_a_list_of_one_are_lists(tmp_path: Path) -> None:
+    path = _write(tmp_path, "[server]\napi_keys = ['old']\n")
+    for written, meant in (("[]", ()), ("", ()), ('["k1"]', ("k1",)), ("k1", ("k1",)), ('["a,b"]', ("a,b",))):
+        settings = load_settings(path, environment={}, overrides={"server.api_keys": written})
+        assert settings.server.api_keys == meant
+
+
+@pytest.mark.parametrize("written", ["[en,de]", '["en"', '["en"] and "de"', '["en"]\nother = 1'])
+def test_a_list_that_cannot_be_read_is_told_with_the_forms_that_can(tmp_path: Path, written: str) -> None:
+    with pytest.raises(ConfigError, match=r"--set asr\.languages: .* is no list; write one like en,de or like"):
+        load_settings(_write(tmp_path, ""), environment={}, overrides={"asr.languages": written})
+
+
+def test_a_string_where_a_list_is_wanted_is_shown_as_a_list(tmp_path: Path) -> None:
+    path = _write(tmp_path, '[asr]\nlanguages = "en, de"\n')
+    wanted = r"""line 2: asr\.languages = 'en, de' is wrong: a list is wanted, like \["en", "de"\]\."""
+    with pytest.raises(ConfigError, match=wanted):
+        load_settings(path, environment={})
+
+
 def test_a_misspelt_variable_is_an_error_too(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"PARLEY_LLM__MODLE: unknown key .* Did you mean 'llm\.model'"):
         load_settings(_write(tmp_path, ""), environment={"PARLEY_LLM__MODLE": "x"})
