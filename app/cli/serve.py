@@ -69,7 +69,15 @@ async def _serve(settings: Settings, sock: socket.socket, start_up: StartUp, *, 
     async with assemble(settings, access, start_up.stage) as app:
         hint = _made_key(settings, access) if api_only else advice(sock)
         await serve(app, sock, on_ready=lambda: start_up.ready(_addresses(sock, access, api_only), hint))
-        start_up.end()
+        start_up.end("requests" if api_only else "calls and requests")
+        _ignore_signals()
+
+
+def _ignore_signals() -> None:
+    """The stages end within seconds by themselves; an interrupt in between would leave half of them behind."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(NotImplementedError):
+            asyncio.get_running_loop().add_signal_handler(number, lambda: None)
 
 
 @contextlib.asynccontextmanager
@@ -145,7 +153,7 @@ class StartUp:
 
     def ready(self, urls: tuple[str, ...], hint: str) -> None:
         took_s = time.monotonic() - self._began
-        self._line(f"[dim]Stages ready in {took_s:.1f} s, {self._memory_mb:.0f} MiB[/]")
+        self._line(f"[dim]Ready in {took_s:.1f} s, {self._memory_mb:.0f} MiB[/]")
         self._line(f"[bold]Parley is ready:[/] [bold cyan]{urls[0]}[/]")
         for url in urls[1:]:
             self._line(f"                 [cyan]{url}[/]")
@@ -153,8 +161,8 @@ class StartUp:
             self._line(f"[yellow]{hint}[/]")
         self._line("[dim]Ctrl-C ends it.[/]")
 
-    def end(self) -> None:
-        self._line("[dim]All calls are ended.[/]")
+    def end(self, what: str) -> None:
+        self._line(f"[dim]All {what} are ended.[/]")
 
     def _line(self, text: str) -> None:
         # Soft wrap: an address broken over two lines cannot be clicked, nor a log searched.

@@ -25,10 +25,13 @@ def test_the_start_up_tells_what_each_stage_cost_and_where_to_go() -> None:
     assert "\x1b" not in out.getvalue(), "plain lines when the output is no terminal"
     told = " ".join(lines[1].split())
     assert told == "✓ ASR load 1.2 s warm-up 0.5 s memory 210 MiB faster-whisper [whisper-base] cpu int8"
+    assert lines[3].startswith("Ready in ")
     assert "222 MiB" in lines[3]
     assert lines[4] == "Parley is ready: http://127.0.0.1:8080/#token=abc"
     assert lines[5].strip() == "http://192.0.2.1:8080/#token=abc"
     assert lines[6] == "Browsers want https."
+    start_up.end("requests")
+    assert out.getvalue().splitlines()[-1] == "All requests are ended."
 
 
 def test_a_busy_port_is_told_before_any_model_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
