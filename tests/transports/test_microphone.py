@@ -224,7 +224,7 @@ def test_without_any_device_the_message_names_the_ways_on(sound: VirtualSound, m
     monkeypatch.setattr(portaudio(), "query_devices", list)
     with pytest.raises(NoDeviceError, match="python -m app talk") as caught:
         find_device("", "input")
-    assert "make run" in str(caught.value)
+    assert "python -m app serve" in str(caught.value)
 
 
 _PROGRAM = """

@@ -12,7 +12,7 @@ Direction: TypeAlias = Literal["input", "output"]
 
 _NO_DEVICE_REMEDY = (
     "Connect one, or talk without it: `python -m app talk question.wav` for sound files, "
-    "`make run` for the browser page."
+    "`python -m app serve` for the browser page."
 )
 
 
