@@ -17,6 +17,7 @@ from typing import Literal
 import psutil
 
 from app.catalog import Kind, model_path
+from app.cli.interrupts import end_at_once
 from app.config import Settings
 from app.engine.native.build import library as native_library
 from app.errors import ModelError
@@ -52,6 +53,7 @@ def overrides(args: argparse.Namespace) -> Mapping[str, str]:
 
 def run(settings: Settings) -> int:
     """Print all findings; 1 if something that is needed is broken."""
+    end_at_once()  # torch is imported, and nothing is changed that would have to be put away
     broken = False
     for finding in _findings(settings):
         broken = broken or finding.verdict == "bad"
