@@ -36,8 +36,8 @@ _EXAMPLES = """examples:
   python -m app                                  talk at once, on the default microphone and speaker
   python -m app serve --port 8080                serve the page
   python -m app talk question.wav --out reply.wav
-  python -m app --llm ./my-model serve           another language model: catalogue name, folder, .gguf, hub id
-  python -m app --set llm.max_tokens=80 talk --text "Hello"
+  python -m app serve --llm ./my-model           another language model: catalogue name, folder, .gguf, hub id
+  python -m app talk --text "Hello" --set llm.max_tokens=80
 """
 
 
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(name: str, arguments: list[str]) -> int:
     module = importlib.import_module(f"app.cli.{name}")
     parser = _parser(name, module)
-    args = parser.parse_args(arguments)
+    args = _joined(parser.parse_args(arguments))
     if getattr(args, "list_devices", False):
         return int(module.list_devices())
     settings = load_settings(args.config, overrides=_global_overrides(args) | dict(module.overrides(args)))
@@ -98,13 +98,7 @@ def _parser(chosen: str, module: Any) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"parley {__version__}")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="settings file (default: config.toml)")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting, e.g. llm.max_tokens=80"
-    )
-    parser.add_argument("--llm", metavar="MODEL", help="language model (llm.model)")
-    parser.add_argument("--voice", metavar="NAME", help="voice (tts.voice)")
-    parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), help="runtime.log_level")
+    _add_settings(parser)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for name, summary in _COMMANDS.items():
         command = commands.add_parser(
@@ -116,9 +110,45 @@ def _parser(chosen: str, module: Any) -> argparse.ArgumentParser:
         )
         if name == chosen:
             module.add_arguments(command)
+            _add_settings(command, after="after_")
     if chosen == "microphone":
         module.add_arguments(parser)
     return parser
+
+
+def _add_settings(parser: argparse.ArgumentParser, after: str = "") -> None:
+    """The flags of every command. ``after`` is put before their names, because what is given after the command must
+    not make argparse forget what was given before it."""
+    group = parser.add_argument_group("settings, before or after the command")
+    group.add_argument(
+        "--config", dest=f"{after}config", type=Path, metavar="FILE", help="settings file (default: config.toml)"
+    )
+    group.add_argument(
+        "--set",
+        dest=f"{after}set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="""override a setting, e.g. llm.max_tokens=80; lists as asr.languages=en,de or 'asr.languages=["en","de"]'""",
+    )
+    group.add_argument("--llm", dest=f"{after}llm", metavar="MODEL", help="language model (llm.model)")
+    group.add_argument("--voice", dest=f"{after}voice", metavar="NAME", help="voice (tts.voice)")
+    group.add_argument(
+        "--log-level",
+        dest=f"{after}log_level",
+        choices=("debug", "info", "warning", "error"),
+        help="runtime.log_level",
+    )
+
+
+def _joined(args: argparse.Namespace) -> argparse.Namespace:
+    """With what was given after the command in its place: it wins, and --set adds up."""
+    for name in ("config", "llm", "voice", "log_level"):
+        later = getattr(args, f"after_{name}", None)
+        if later is not None:
+            setattr(args, name, later)
+    args.set = [*args.set, *getattr(args, "after_set", [])]
+    return args
 
 
 def _global_overrides(args: argparse.Namespace) -> dict[str, Any]:

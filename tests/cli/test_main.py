@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.cli.main import main
+
+Show = Callable[..., list[str]]
+
+
+@pytest.fixture
+def shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Show:
+    """What ``config`` shows, as lines."""
+    (tmp_path / "empty.toml").touch()
+
+    def show(*arguments: str) -> list[str]:
+        assert main([argument.replace("EMPTY", str(tmp_path / "empty.toml")) for argument in arguments]) == 0
+        return capsys.readouterr().out.splitlines()
+
+    return show
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--config", "EMPTY", "--llm", "mine", "--set", "llm.top_k=3", "--set", "llm.top_p=0.5", "config"],
+        ["config", "--config", "EMPTY", "--llm", "mine", "--set", "llm.top_k=3", "--set", "llm.top_p=0.5"],
+        ["--config", "EMPTY", "--set", "llm.top_k=3", "config", "--llm=mine", "--set", "llm.top_p=0.5"],
+        ["--llm", "other", "--set", "llm.top_k=9", "config", "--config=EMPTY", "--llm", "mine"]
+        + ["--set", "llm.top_k=3", "--set", "llm.top_p=0.5"],
+    ],
+)
+def test_settings_may_be_given_before_and_after_the_command_and_the_last_wins(
+    shown: Show, arguments: list[str]
+) -> None:
+    lines = shown(*arguments)
+    assert {'model = "mine"', "top_k = 3", "top_p = 0.5"} <= set(lines)
+
+
+def test_what_follows_the_command_is_not_taken_for_another_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["serve", "--llm", "doctor", "--help"])
+    assert "--api-only" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["serve", "--help"], ["bench", "--help"]])
+def test_every_help_tells_the_settings_and_how_a_list_is_written(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    told = " ".join(capsys.readouterr().out.split())
+    assert ended.value.code == 0
+    assert "--llm MODEL" in told
+    assert "asr.languages=en,de" in told
