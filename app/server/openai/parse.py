@@ -18,7 +18,8 @@ MAX_STOPS = 16
 MAX_TOP_LOGPROBS = 20
 MAX_SESSION_CHARS = 256
 MAX_LOGIT_BIASES = 1024
-MAX_SEED = (1 << 63) - 1
+MAX_INTEGER = (1 << 63) - 1
+"""What travels to the worker has 64 bits."""
 DEFAULT_TIMEOUT_S = 600.0
 """Seconds; the official client gives up after as many."""
 _LONGEST_TIMEOUT_S = 86_400.0
@@ -66,8 +67,8 @@ def chat_job(body: bytes, tenant: str, session_header: str | None) -> Job:
         raise invalid("messages", "at least one message is needed")
     if asked.max_tokens is not None and asked.max_completion_tokens is not None:
         raise invalid("max_tokens", "send either max_tokens or max_completion_tokens")
-    if asked.max_completion_tokens is not None and asked.max_completion_tokens < 1:
-        raise invalid("max_completion_tokens", "must be at least 1")
+    if asked.max_completion_tokens is not None:
+        _length("max_completion_tokens", asked.max_completion_tokens)
     if asked.top_logprobs is not None and not asked.logprobs:
         raise invalid("top_logprobs", "needs logprobs: true")
     logprobs = _within("top_logprobs", asked.top_logprobs or 0, 0, MAX_TOP_LOGPROBS) if asked.logprobs else None
@@ -134,10 +135,10 @@ def _decode(decode: Callable[[bytes], Body], body: bytes) -> Body:
 
 def _sampling(asked: RequestIn, max_tokens: int | None, logprobs: int | None) -> Sampling:
     """OpenAI's defaults where a field is left out, not those of config.toml: its clients count on them."""
-    if max_tokens is not None and max_tokens < 1:
-        raise invalid("max_tokens", "must be at least 1")
+    if max_tokens is not None:
+        _length("max_tokens", max_tokens)
     seed = asked.seed
-    if seed is not None and not -MAX_SEED - 1 <= seed <= MAX_SEED:
+    if seed is not None and not -MAX_INTEGER - 1 <= seed <= MAX_INTEGER:
         raise invalid("seed", "must fit 64 bits")
     return Sampling(
         max_tokens=max_tokens,
@@ -149,7 +150,7 @@ def _sampling(asked: RequestIn, max_tokens: int | None, logprobs: int | None) ->
         presence_penalty=_within("presence_penalty", _or(asked.presence_penalty, 0.0), -2.0, 2.0),
         frequency_penalty=_within("frequency_penalty", _or(asked.frequency_penalty, 0.0), -2.0, 2.0),
         logit_bias=_logit_bias(asked.logit_bias or {}),
-        seed=None if seed is None else seed & MAX_SEED,
+        seed=None if seed is None else seed & MAX_INTEGER,
         stop=_stops(asked.stop),
         ignore_eos=bool(asked.ignore_eos),
         logprobs=logprobs,
@@ -170,6 +171,11 @@ def _within(param: str, value: _Number, low: _Number, high: _Number) -> _Number:
     return value
 
 
+def _length(param: str, tokens: int) -> None:
+    if not 1 <= tokens <= MAX_INTEGER:
+        raise invalid(param, "must be at least 1, and fit 64 bits")
+
+
 def _stops(stop: str | list[str] | None) -> tuple[str, ...]:
     stops = (stop,) if isinstance(stop, str) else tuple(stop or ())
     if len(stops) > MAX_STOPS:
@@ -181,7 +187,7 @@ def _logit_bias(bias: dict[int, float]) -> dict[int, float]:
     if len(bias) > MAX_LOGIT_BIASES:
         raise invalid("logit_bias", f"at most {MAX_LOGIT_BIASES} tokens")
     for token, value in bias.items():
-        if token < 0:
+        if not 0 <= token <= MAX_INTEGER:
             raise invalid("logit_bias", f"{token} is no token id")
         _within("logit_bias", value, -100.0, 100.0)
     return bias
@@ -229,6 +235,9 @@ def _prompt(prompt: str | Sequence[str | int | list[int]]) -> str | tuple[int, .
     ids = [token for token in prompt if isinstance(token, int)]
     if len(ids) != len(prompt):
         raise unsupported("prompt", "send one prompt for each request, a string or a list of token ids")
+    unknown = next((token for token in ids if not 0 <= token <= MAX_INTEGER), None)
+    if unknown is not None:
+        raise invalid("prompt", f"{unknown} is no token id")
     return tuple(ids)
 
 
