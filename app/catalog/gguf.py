@@ -6,14 +6,20 @@ Dequantising takes 15 s and more at each start; the copy loads in under one.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+from app.catalog.gguf_header import is_cut_short
 from app.catalog.store import Manifest, Store, folder_specs, remove_tree
 from app.errors import ModelError
+from app.telemetry.log import log_event
+
+_log = logging.getLogger("parley.models")
 
 # Bytes of the copy for each byte of a 4-bit file, generously.
 GROWTH = 4
@@ -33,6 +39,11 @@ def convert(gguf: Path, built: Path) -> None:
         raise ModelError(
             f"{gguf} is one part of a split model. Join the parts with llama.cpp's llama-gguf-split --merge, "
             "or name the model's safetensors folder or Hugging Face id."
+        )
+    if is_cut_short(gguf):
+        raise ModelError(
+            f"{gguf} is damaged or cut short: it has {gguf.stat().st_size} bytes and ends before its contents do. "
+            "Fetch or copy it again, and compare its size with the original's."
         )
     log = built.parent / "convert.log"
     with log.open("wb") as output:
@@ -78,7 +89,11 @@ def converted_copy(gguf: Path, store: Store) -> Path:
         built = staging / "built"
         store.make_folder(built)
         try:
+            began = time.monotonic()
+            # Once for each file, but for so long that a start without a word would look like a hang.
+            log_event(_log, "converting_gguf", file=str(gguf), mib=stat.st_size >> 20, note="once; 15 s and more")
             convert(path, built)
+            log_event(_log, "converted_gguf", file=str(gguf), took_s=time.monotonic() - began)
             Manifest(name, str(path), folder_specs(built)).write(built)
             return store.publish(built, name)
         finally:
