@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
 
 import httpx
 import openai
@@ -21,6 +23,7 @@ from app.errors import (
 )
 from app.llm import Finished, GenerateRequest, LlmEvent, TextDelta, Usage
 from app.server.openai import reply
+from app.server.openai.parse import Job, chat_job
 from tests.kit.api_server import END, ScriptedModel, client, scripted_api, without_network
 
 HI = [{"role": "user", "content": "Hi"}]
@@ -135,6 +138,33 @@ async def test_what_the_worker_finds_wrong_is_blamed_on_its_field(
     with pytest.raises(openai.BadRequestError) as caught:
         await api.chat.completions.create(model="default", messages=HI)  # type: ignore[arg-type]
     assert (caught.value.param, caught.value.code) == (told, "invalid_request")
+
+
+async def test_more_messages_than_the_context_has_tokens_are_refused_unread(
+    api: openai.AsyncOpenAI, model: ScriptedModel
+) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        await api.chat.completions.create(model="default", messages=HI * (model.context_tokens + 1))  # type: ignore[arg-type]
+    assert (caught.value.code, caught.value.param) == ("context_length_exceeded", "messages")
+    assert "llm.context_tokens" in str(caught.value)
+    assert not model.asked
+    await api.chat.completions.create(model="default", messages=HI * model.context_tokens)  # type: ignore[arg-type]
+    assert len(model.asked[0].messages) == model.context_tokens
+
+
+@pytest.mark.parametrize(("chars", "elsewhere"), [(10, False), (100_000, True)])
+async def test_a_large_body_is_parsed_away_from_the_event_loop(
+    api: openai.AsyncOpenAI, monkeypatch: pytest.MonkeyPatch, chars: int, elsewhere: bool
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def parse(*arguments: Any) -> Job:
+        threads.append(threading.current_thread())
+        return chat_job(*arguments)
+
+    monkeypatch.setattr("app.server.openai.api.chat_job", parse)
+    await api.chat.completions.create(model="default", messages=[{"role": "user", "content": "x" * chars}])
+    assert [thread is not threading.current_thread() for thread in threads] == [elsewhere]
 
 
 async def test_a_failure_after_the_stream_began_is_its_last_event(

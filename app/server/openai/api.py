@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -26,8 +28,10 @@ from app.telemetry.metrics import Metrics
 BODY_LIMIT = 2 * 1024 * 1024
 """Bytes; some ten times what fits the context of common models."""
 _BODY_TIMEOUT_S = 30.0
+_LARGE_BODY = 64 * 1024
+"""Bytes; reading a larger one takes more than a millisecond or two, for which nobody else's tokens should wait."""
 
-Parse = Callable[[bytes, str, str | None], Job]
+Parse = Callable[[bytes, str, str | None, int], Job]
 MakeShape = type[ChatShape] | type[CompletionShape]
 
 
@@ -40,6 +44,8 @@ class OpenAIApi:
         self._most_open = settings.max_running + settings.max_waiting
         self._metrics = ApiMetrics(metrics)
         self._open = 0
+        # One thread of its own: its queue is bounded by the number of open requests, and it holds up nobody else's work.
+        self._parsing = ThreadPoolExecutor(1, "api-parse")
         self._created = int(time.time())
 
     @property
@@ -82,7 +88,8 @@ class OpenAIApi:
         try:
             body = await read_json_body(request, limit=BODY_LIMIT, timeout_s=_BODY_TIMEOUT_S)
             tenant = tenant_of(request.headers.get("authorization"))
-            job = parse(body, tenant, request.headers.get("x-session-id"))
+            session = request.headers.get("x-session-id")
+            job = await self._parsed(parse, body, tenant, session)
             shape = make_shape(self._known(job.model), include_usage=job.include_usage)
         except BaseException as error:
             self._opened(-1)
@@ -101,6 +108,13 @@ class OpenAIApi:
 
         events = self._llm.generate(job.request)
         return Reply(events, shape, stream=job.stream, one_call=job.one_call, on_end=ended)
+
+    async def _parsed(self, parse: Parse, body: bytes, tenant: str, session: str | None) -> Job:
+        context_tokens = self._llm.context_tokens
+        if len(body) <= _LARGE_BODY:
+            return parse(body, tenant, session, context_tokens)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._parsing, parse, body, tenant, session, context_tokens)
 
     def _opened(self, by: int) -> None:
         self._open += by

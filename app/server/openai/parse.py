@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
+from app.errors import ContextOverflow
 from app.llm import ChatMessage, GenerateRequest, Sampling, ToolCall
 from app.server.openai.errors import ApiError, invalid, unsupported
 from app.server.openai.schema import ChatIn, CompletionIn, MessageIn, Part, RequestIn, ToolIn
@@ -50,8 +51,8 @@ def tenant_of(authorization: str | None) -> str:
     return hashlib.blake2b(key.encode("utf-8", "replace"), digest_size=16, person=b"parley-tenant").hexdigest()
 
 
-def chat_job(body: bytes, tenant: str, session_header: str | None) -> Job:
-    """Raises ApiError."""
+def chat_job(body: bytes, tenant: str, session_header: str | None, context_tokens: int) -> Job:
+    """Raises ApiError. ``context_tokens`` bounds the number of messages: each has one token at least."""
     asked = _decode(_chats.decode, body)
     for param, value, instead in (
         ("functions", asked.functions, "use tools"),
@@ -65,6 +66,9 @@ def chat_job(body: bytes, tenant: str, session_header: str | None) -> Job:
         raise unsupported("modalities", 'replies are text, leave it out or send ["text"]')
     if not asked.messages:
         raise invalid("messages", "at least one message is needed")
+    if len(asked.messages) > context_tokens:
+        told = f"{len(asked.messages)} messages cannot fit the context of {context_tokens} tokens (llm.context_tokens)"
+        raise ApiError(400, told, code=ContextOverflow.code, param="messages")
     if asked.max_tokens is not None and asked.max_completion_tokens is not None:
         raise invalid("max_tokens", "send either max_tokens or max_completion_tokens")
     if asked.max_completion_tokens is not None:
@@ -88,8 +92,8 @@ def chat_job(body: bytes, tenant: str, session_header: str | None) -> Job:
     return _job(asked, request, one_call=asked.parallel_tool_calls is False)
 
 
-def completion_job(body: bytes, tenant: str, session_header: str | None) -> Job:
-    """Raises ApiError."""
+def completion_job(body: bytes, tenant: str, session_header: str | None, context_tokens: int) -> Job:
+    """Raises ApiError. The length of a prompt is for the worker to judge."""
     asked = _decode(_completions.decode, body)
     if asked.echo:
         raise unsupported("echo", "put the prompt in front of the answer yourself")
