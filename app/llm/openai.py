@@ -50,10 +50,13 @@ class OpenAILanguageModel:
     async def load(self) -> StageReport:
         """Reach the server and see that it knows the model. Raises StageUnavailable or ModelError."""
         began = time.monotonic()
-        try:
-            answer = await self._client.get(f"{self._base_url}/models", timeout=_CONNECT_S)
-        except httpx.HTTPError as error:
-            raise StageUnavailable(f"{self._base_url} cannot be reached ({_why(error)}): is the server up?") from error
+        answer = await self._models(self._base_url)
+        if answer.status_code == 404 and await self._is_api(f"{self._base_url}/v1"):
+            raise ModelError(
+                f'llm.base_url = "{self._base_url}" is not where the server has its API: '
+                f'set it to "{self._base_url}/v1", which is'
+            )
+        # Some servers keep no list of their models: the first request tells then.
         if answer.status_code in (401, 403):
             raise ModelError(f"{self._base_url} refuses the key: set llm.api_key")
         names = _model_names(answer)
@@ -62,6 +65,15 @@ class OpenAILanguageModel:
             raise ModelError(f'{self._base_url} has no model "{self._settings.model}": set llm.model to one of {known}')
         detail = f"openai {self._settings.model} at {self._base_url}"
         return StageReport("LLM", detail, time.monotonic() - began, 0.0, 0.0)
+
+    async def _models(self, base_url: str) -> httpx.Response:
+        try:
+            return await self._client.get(f"{base_url}/models", timeout=_CONNECT_S)
+        except httpx.HTTPError as error:
+            raise StageUnavailable(f"{base_url} cannot be reached ({_why(error)}): is the server up?") from error
+
+    async def _is_api(self, base_url: str) -> bool:
+        return (await self._models(base_url)).status_code in (200, 401, 403)
 
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[LlmEvent, None]:
         if self._open >= self._settings.max_running + self._settings.max_waiting:
@@ -202,7 +214,10 @@ def _refusal(base_url: str, answer: httpx.Response, body: bytes) -> Exception:
     if status in (401, 403):
         return StageError(f"{base_url} refuses the key ({status}): set llm.api_key")
     if status == 404:
-        return StageError(f"{base_url} has no such model or path ({status}): check llm.base_url and llm.model: {text}")
+        ending = "" if base_url.endswith("/v1") else ", which mostly ends in /v1,"
+        return StageError(
+            f"{base_url} has no such model or path ({status}): check llm.base_url{ending} and llm.model: {text}"
+        )
     return InvalidRequest(f"{base_url} answered {status}: {text}")
 
 
@@ -214,7 +229,7 @@ def _retry_after(answer: httpx.Response) -> float:
 
 
 def _model_names(answer: httpx.Response) -> list[str]:
-    """Empty if the server keeps no list: the first request will tell then."""
+    """Empty if the server keeps no list."""
     try:
         listed = answer.json()
         return [str(entry["id"]) for entry in listed["data"]] if answer.status_code == 200 else []

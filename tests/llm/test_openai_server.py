@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.config.settings import LlmSettings
-from app.errors import ContextOverflow, ModelError, Overloaded, StageTimeout, StageUnavailable
+from app.errors import ContextOverflow, ModelError, Overloaded, StageError, StageTimeout, StageUnavailable
 from app.llm.base import ChatMessage, Finished, GenerateRequest, TextDelta
 from app.llm.openai import OpenAILanguageModel
 
@@ -26,11 +26,15 @@ class Server:
     bodies: list[dict[str, Any]] = field(default_factory=list)
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
     url: str = ""
+    lists_models: bool = True
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             if head.startswith("GET"):
+                if not self.lists_models or not head.startswith("GET /v1/models "):
+                    _answer(writer, 404, "not found")
+                    return
                 _answer(writer, 200, json.dumps({"data": [{"id": "good"}]}))
                 return
             length = next(int(line.split(":")[1]) for line in head.splitlines() if "content-length" in line.lower())
@@ -179,3 +183,22 @@ async def test_loading_names_a_dead_server_and_an_unknown_model(server: Server) 
     await dead.close()
     with pytest.raises(ModelError, match="base_url"):
         OpenAILanguageModel(LlmSettings(backend="openai"))
+
+
+async def test_an_address_without_its_v1_is_told_at_the_start(server: Server) -> None:
+    root = server.url.removesuffix("/v1")
+    model = OpenAILanguageModel(LlmSettings(backend="openai", model="good", base_url=f"{root}/"))
+    with pytest.raises(ModelError, match=rf'llm\.base_url = "{root}" .* set it to "{server.url}"'):
+        await model.load()
+    await model.close()
+
+
+async def test_a_server_that_keeps_no_list_is_taken_at_its_word_until_it_refuses(server: Server) -> None:
+    server.lists_models = False
+    server.plays = ["404"]
+    root = server.url.removesuffix("/v1")
+    model = OpenAILanguageModel(LlmSettings(backend="openai", model="good", base_url=root))
+    await model.load()
+    with pytest.raises(StageError, match=r"check llm\.base_url, which mostly ends in /v1, and llm\.model"):
+        await read(model)
+    await model.close()
