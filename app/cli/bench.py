@@ -8,15 +8,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from app.catalog import model_path
+from app.cli.interrupts import end_at_once, leave_to_command
 from app.config import Settings
 from app.engine.options import LoadOptions, Quantization
 from app.errors import ConfigError
@@ -55,23 +58,50 @@ def run(settings: Settings, args: argparse.Namespace) -> int:
     # As the worker has it: a local folder needs no look at a hub, and threads that wait do not spin.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    from app.engine.quality import measure  # imports torch, which is not needed to hear that an argument is wrong
+    end_at_once()
+    from app.engine.quality import WINDOW_TOKENS, measure  # imports torch: not needed to hear of other wrong arguments
 
-    console = Console(stderr=True)
-    with console.status("reading the text in each mode…") as status:
+    leave_to_command()
+    if args.tokens < WINDOW_TOKENS:
+        raise ConfigError(f"--tokens {args.tokens} is too little to read: give at least {WINDOW_TOKENS}")
+    with _progress(modes) as on_mode:
         found = measure(
             LoadOptions(folder, settings.llm.device),
             text,
             modes,
             most_tokens=args.tokens,
             threads=settings.runtime.llm_threads or max(1, min(8, os.cpu_count() or 1)),
-            on_mode=lambda quality: status.update(f"{quality.quantization}: perplexity {quality.perplexity:.2f}"),
+            on_mode=on_mode,
         )
     if args.json:
         print(json.dumps([asdict(quality) for quality in found], indent=1))
     else:
         Console().print(_table(found))
     return 0
+
+
+@contextmanager
+def _progress(modes: Sequence[Quantization]) -> Iterator[Callable[[Quality], None]]:
+    """A bar that moves on with each mode that was read, on a terminal only."""
+    console = Console(stderr=True)
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(f"reading in {modes[0]}…", total=len(modes))
+        waiting = iter(modes[1:])
+
+        def on_mode(quality: Quality) -> None:
+            told = f"{quality.quantization}: perplexity {quality.perplexity:.2f}"
+            if mode := next(waiting, None):
+                told += f"; reading in {mode}…"
+            bar.update(task, advance=1, description=told, refresh=True)
+
+        yield on_mode
 
 
 def _mode(name: str) -> Quantization:
