@@ -28,8 +28,10 @@ def shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Show:
         ["--config", "EMPTY", "--llm", "mine", "--set", "llm.top_k=3", "--set", "llm.top_p=0.5", "config"],
         ["config", "--config", "EMPTY", "--llm", "mine", "--set", "llm.top_k=3", "--set", "llm.top_p=0.5"],
         ["--config", "EMPTY", "--set", "llm.top_k=3", "config", "--llm=mine", "--set", "llm.top_p=0.5"],
-        ["--llm", "other", "--set", "llm.top_k=9", "config", "--config=EMPTY", "--llm", "mine"]
-        + ["--set", "llm.top_k=3", "--set", "llm.top_p=0.5"],
+        [
+            *("--llm", "other", "--set", "llm.top_k=9", "--set", "llm.top_p=0.5"),
+            *("config", "--config=EMPTY", "--llm", "mine", "--set", "llm.top_k=3"),
+        ],
     ],
 )
 def test_settings_may_be_given_before_and_after_the_command_and_the_last_wins(
