@@ -131,8 +131,17 @@ async def test_a_schema_shapes_the_reply(api: openai.AsyncOpenAI) -> None:
 
 async def test_this_models_template_knows_no_tools(api: openai.AsyncOpenAI) -> None:
     tool = {"type": "function", "function": {"name": "look_up"}}
-    with pytest.raises(openai.BadRequestError, match="template knows no tools"):
+    with pytest.raises(openai.BadRequestError, match="template knows no tools") as caught:
         await ask(api, tools=[tool])
+    assert caught.value.param == "tools"
+
+
+async def test_a_schema_or_a_bias_that_the_model_cannot_take_is_blamed_on_its_field(api: openai.AsyncOpenAI) -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "array", "uniqueItems": True}}}
+    for field, value in (("response_format", form), ("logit_bias", {"49152": 1})):
+        with pytest.raises(openai.BadRequestError) as caught:
+            await ask(api, **{field: value})
+        assert caught.value.param == field
 
 
 async def test_a_plain_prompt_goes_on_from_text_or_from_its_ids(api: openai.AsyncOpenAI, tokenizer: Tokenizer) -> None:
@@ -154,10 +163,12 @@ async def test_a_reply_that_may_not_end_has_the_length_that_was_asked(api: opena
     assert (reply.usage.completion_tokens, reply.choices[0].finish_reason) == (60, "length")
 
 
-async def test_a_reply_ends_at_its_deadline(api: openai.AsyncOpenAI) -> None:
+async def test_a_reply_ends_at_its_deadline(api: openai.AsyncOpenAI, url: str) -> None:
+    before = figures(url)["parley_llm_timeouts_total"]
     with pytest.raises(openai.InternalServerError) as caught:
         await ask(api, max_tokens=800, extra_body={"timeout": 0.3, "ignore_eos": True})
     assert caught.value.status_code == 504
+    assert figures(url)["parley_llm_timeouts_total"] == before + 1
 
 
 async def test_a_prompt_too_long_is_refused_among_streams_that_go_on(api: openai.AsyncOpenAI) -> None:
