@@ -38,9 +38,16 @@ class StageTimeout(StageError):
 
 
 class StageUnavailable(StageError):
-    """A stage's process or server is down (being restarted, unreachable, refusing connections)."""
+    """A stage's process or server is down (being restarted, unreachable, refusing connections).
+
+    ``retry_after_s`` says when trying again makes sense, as far as that is known.
+    """
 
     code = "stage_unavailable"
+
+    def __init__(self, message: str, *, retry_after_s: float = 2.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class Overloaded(StageError):

@@ -63,6 +63,10 @@ _STEADY_S = 30.0
 _DEADLINE_GRACE_S = 1.0
 """The worker ends a reply at its deadline, keeps what was said, and counts it; this side only steps in if it does not."""
 
+_FIRST_START_S = 5.0
+"""What a start is thought to take before one was seen."""
+_SHORTEST_WAIT_S = 1.0
+
 _POLL_S = 0.05
 """Between looks for a worker that is being started again."""
 
@@ -142,6 +146,11 @@ class LocalLanguageModel:
         self._replies: dict[int, _Reply] = {}
         self._next_id = 0
         self._closed = False
+        self._backoff_s = _FIRST_BACKOFF_S
+        self._start_s = _FIRST_START_S
+        """How long the last start took."""
+        self._ready_at_s = 0.0
+        """When a worker should be up again, while none is."""
         self._context_tokens = settings.context_tokens
         self._tool_format = ""
         self.totals = FigureTotals()
@@ -252,6 +261,13 @@ class LocalLanguageModel:
         return self._worker is not None
 
     @property
+    def ready_in_s(self) -> float:
+        """When a worker should be up again, judged by how long the last one took; 0 while one is."""
+        if self._worker is not None:
+            return 0.0
+        return max(_SHORTEST_WAIT_S, self._ready_at_s - time.monotonic())
+
+    @property
     def process_id(self) -> int | None:
         """Of the worker that is running now."""
         return self._worker.process_id if self._worker is not None else None
@@ -270,15 +286,18 @@ class LocalLanguageModel:
     # --- supervision ---------------------------------------------------------------------
 
     async def _supervise(self) -> None:
-        backoff_s = _FIRST_BACKOFF_S
         while True:
             started = time.monotonic()
             why = await self._run_one()
             if time.monotonic() - started > _STEADY_S:
-                backoff_s = _FIRST_BACKOFF_S
-            log_event(log, "llm.worker_down", level=logging.WARNING, why=why, restart_in_s=backoff_s)
-            await asyncio.sleep(backoff_s)
-            backoff_s = min(_LONGEST_BACKOFF_S, backoff_s * 2)
+                self._backoff_s = _FIRST_BACKOFF_S
+            log_event(log, "llm.worker_down", level=logging.WARNING, why=why, restart_in_s=self._backoff_s)
+            self._expect_worker()
+            await asyncio.sleep(self._backoff_s)
+            self._backoff_s = min(_LONGEST_BACKOFF_S, self._backoff_s * 2)
+
+    def _expect_worker(self) -> None:
+        self._ready_at_s = time.monotonic() + self._backoff_s + self._start_s
 
     async def _run_one(self) -> str:
         """One worker from start to end; returns why it ended."""
@@ -290,7 +309,9 @@ class LocalLanguageModel:
         except OSError as error:  # a full or unwritable temporary folder
             return self._not_started(StageUnavailable(f"its socket folder cannot be made: {error}"))
         try:
+            began = time.monotonic()
             state = await worker.start(self._arguments(), self._environment())
+            self._start_s = time.monotonic() - began
             self._worker = worker
             assert self._ready is not None
             self._ready.set_result(state)
@@ -307,6 +328,7 @@ class LocalLanguageModel:
 
     def _gone_down(self, why: str) -> None:
         self._worker = None
+        self._expect_worker()
         self._ready = asyncio.get_running_loop().create_future()
         self._fail_all(f"the language model worker went down ({why}) and is being restarted")
 
@@ -362,7 +384,7 @@ class LocalLanguageModel:
 
     def _fail_all(self, message: str) -> None:
         for reply in self._replies.values():
-            reply.fail(StageUnavailable(message))
+            reply.fail(StageUnavailable(message, retry_after_s=self.ready_in_s))
 
     async def _worker_by(self, deadline: float) -> WorkerProcess:
         """The worker, waited for through as many failed starts as there is time for."""
@@ -382,7 +404,8 @@ class LocalLanguageModel:
                         why = str(error)
                         await asyncio.sleep(_POLL_S)
         except TimeoutError:
-            raise StageUnavailable(f"no language model worker for now ({why}): try again in a moment") from None
+            told = f"no language model worker for now ({why}): try again in a moment"
+            raise StageUnavailable(told, retry_after_s=self.ready_in_s) from None
 
     async def _next_change(self, reply: _Reply, wait_s: float, deadline_s: float | None) -> None:
         if reply.has_news:

@@ -41,6 +41,7 @@ class ScriptedModel:
     open: int = 0
     context_tokens: int = 4096
     ready: bool = True
+    ready_in_s: float = 0.0
 
     async def load(self) -> StageReport:
         return StageReport("LLM", "scripted", 0.0, 0.0, 0.0)

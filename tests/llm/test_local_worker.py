@@ -149,13 +149,20 @@ async def test_killed_mid_reply_it_fails_at_once_and_answers_the_next_request(mo
     await anext(stream)
     victim = model.process_id
     assert victim is not None
+    assert model.ready_in_s == 0.0
+    model._start_s = 40.0
     began = time.monotonic()
     os.kill(victim, signal.SIGKILL)
-    await expect_unavailable(_exhaust(stream))
+    with pytest.raises(StageUnavailable, match=r"restarted|gone down") as caught:
+        await _exhaust(stream)
     assert time.monotonic() - began < 1.0
+    assert 40.0 < caught.value.retry_after_s < 55.0, "as long as the last start took, and what comes before it"
+    assert 30.0 < model.ready_in_s < 55.0
     after = await read(model, request("hello", session="s"))
     assert after[0] == before[0], "the session is rebuilt from its messages"
     assert model.process_id != victim
+    assert model.ready_in_s == 0.0
+    assert 0.1 < model._start_s < 40.0
 
 
 async def test_a_frozen_worker_is_noticed_and_replaced(

@@ -113,11 +113,11 @@ async def test_failures_raise_the_clients_own_exceptions(
 
 
 async def test_a_worker_that_is_being_restarted_is_a_503_at_once(api: openai.AsyncOpenAI, model: ScriptedModel) -> None:
-    model.ready = False
+    model.ready, model.ready_in_s = False, 7.2
     with pytest.raises(openai.InternalServerError) as caught:
         await api.chat.completions.create(model="default", messages=HI)  # type: ignore[arg-type]
     assert (caught.value.status_code, caught.value.code) == (503, "stage_unavailable")
-    assert caught.value.response.headers["retry-after"]
+    assert caught.value.response.headers["retry-after"] == "8"
     assert not model.asked
 
 

@@ -79,7 +79,9 @@ class OpenAIApi:
     async def _reply(self, route: str, request: Request, parse: Parse, make_shape: MakeShape) -> Response:
         if not getattr(self._llm, "ready", True):
             # A worker on its way up again: a program had better ask again than wait without knowing.
-            return self._refuse(route, api_error(StageUnavailable("The language model is being started again.")))
+            retry_s = getattr(self._llm, "ready_in_s", 2.0)
+            told = "The language model is being started again."
+            return self._refuse(route, api_error(StageUnavailable(told, retry_after_s=retry_s)))
         if self._open >= self._most_open:
             # Before its body is read: what waits here is bounded, too.
             message = f"{self._open} requests are being answered (llm.max_running + llm.max_waiting): try again later"

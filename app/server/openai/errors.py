@@ -9,9 +9,6 @@ from starlette.responses import Response
 
 from app.errors import ContextOverflow, InvalidRequest, Overloaded, ParleyError, StageTimeout, StageUnavailable
 
-_UNAVAILABLE_RETRY_S = 2.0
-"""A worker that went down is loaded again in a few seconds."""
-
 
 class ApiError(ParleyError):
     """A refusal as the API words it; ``param`` names the field of the request that is to blame."""
@@ -79,7 +76,7 @@ def api_error(error: Exception, input_param: str = "messages") -> ApiError:
         case Overloaded():
             return ApiError(429, message, code=error.code, retry_after_s=error.retry_after_s)
         case StageUnavailable():
-            return ApiError(503, message, code=error.code, retry_after_s=_UNAVAILABLE_RETRY_S)
+            return ApiError(503, message, code=error.code, retry_after_s=error.retry_after_s)
         case StageTimeout():
             return ApiError(504, message, code="timeout")
         case ParleyError():
