@@ -223,17 +223,21 @@ async def test_a_folder_without_a_model_is_a_model_error(tmp_path: Path) -> None
     await broken.close()
 
 
-async def test_a_context_that_cannot_be_given_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    folder = save_tiny(tmp_path, "llama", max_position_embeddings=512)
+@pytest.mark.parametrize(("limit", "told"), [(512, "the model's own limit"), (200_000, "raise llm.kv_cache_mb (8)")])
+async def test_a_context_that_cannot_be_given_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, limit: int, told: str
+) -> None:
+    folder = save_tiny(tmp_path, "llama", max_position_embeddings=limit)
     settings = LlmSettings(model="the/name-given", quantization="none", kv_cache_mb=8, context_tokens=1_000_000)
     model = LocalLanguageModel(settings, RuntimeSettings(), folder)
     report = await model.load()
     await model.close()
     assert "local the/name-given, " in report.detail
-    assert "context 512 tokens" in report.detail
-    told = next(record for record in caplog.records if record.getMessage() == "llm.context_cut")
-    assert told.parley_fields["key"] == "llm.context_tokens"  # type: ignore[attr-defined]
-    assert told.parley_fields["given"] == 512  # type: ignore[attr-defined]
+    assert f"context {model.context_tokens} tokens" in report.detail
+    assert model.context_tokens <= limit
+    fields = next(record for record in caplog.records if record.getMessage() == "llm.context_cut").parley_fields  # type: ignore[attr-defined]
+    assert (fields["key"], fields["given"]) == ("llm.context_tokens", model.context_tokens)
+    assert told in fields["why"]
 
 
 async def test_what_the_worker_logs_has_the_one_form_and_its_reasons(
