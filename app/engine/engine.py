@@ -92,7 +92,7 @@ class Engine:
             begin=self.beginnings.prepare_soon,
             clock=clock,
         )
-        self._replies = Replies(prompts.vocabulary.decode, eos_ids, self._endings, self._meters)
+        self._replies = Replies(prompts.vocabulary.bytes_of, eos_ids, self._endings, self._meters)
         self._wake = threading.Event()
         self._commands: deque[Callable[[], None]] = deque()
         self._by_sequence: dict[int, Request] = {}

@@ -138,10 +138,14 @@ class LoadFailed(msgspec.Struct, frozen=True, tag="load_failed"):
 
 
 class TokenLogprob(msgspec.Struct, frozen=True):
+    """A token that holds only part of a character has U+FFFD in its text, and what it really is in ``raw``."""
+
     token: str
+    raw: bytes
     logprob: float
     """Natural logarithm, of the distribution before temperature and filters."""
-    top: tuple[tuple[str, float], ...] = ()
+    top: tuple[tuple[str, bytes, float], ...] = ()
+    """As the token itself; the likeliest first."""
 
 
 class Delta(msgspec.Struct, frozen=True, tag="delta"):

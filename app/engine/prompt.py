@@ -11,6 +11,7 @@ from tokenizers import Tokenizer
 from app.engine.ledger import Ledger, piece_ends
 from app.engine.messages import Message
 from app.engine.rendering import Piece, Render, Rendering, Template, clean
+from app.engine.token_bytes import TokenBytes
 from app.errors import ContextOverflow, InvalidRequest
 
 IDS_MARK = "\ufdd2"
@@ -33,6 +34,7 @@ class Vocabulary:
         self._template.no_truncation()
         self._template.encode_special_tokens = False
         self._content = _without_control_tokens(self._template)
+        self.bytes_of = TokenBytes(self._template)
         self.size = self._template.get_vocab_size(with_added_tokens=True)
         controls = sorted(_control_tokens(self._template), key=len, reverse=True)
         self._controls = re.compile("|".join(re.escape(token) for token in controls) or r"(?!)")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from app.engine.endings import Endings
 from app.engine.messages import Delta, TokenLogprob
 from app.engine.meters import Meters
 from app.engine.requests import Request
 from app.engine.sequence import Draw
-from app.engine.text import Decode
 from app.errors import StageError
 
 _SIGN_OF_LIFE_S = 0.5
@@ -19,8 +18,10 @@ _SIGN_OF_LIFE_S = 0.5
 class Replies:
     """Only the engine's thread calls it."""
 
-    def __init__(self, decode: Decode, eos_ids: frozenset[int], endings: Endings, meters: Meters) -> None:
-        self._decode = decode
+    def __init__(
+        self, bytes_of: Callable[[int], bytes], eos_ids: frozenset[int], endings: Endings, meters: Meters
+    ) -> None:
+        self._bytes_of = bytes_of
         self._eos_ids = eos_ids
         self._endings = endings
         self._meters = meters
@@ -67,5 +68,9 @@ class Replies:
                 request.told_s = now_s
 
     def _logprob(self, token: int, logprob: float, top: tuple[tuple[int, float], ...]) -> TokenLogprob:
-        others = tuple((self._decode([other]), value) for other, value in top)
-        return TokenLogprob(self._decode([token]), logprob, others)
+        others = tuple((*self._told(other), value) for other, value in top)
+        return TokenLogprob(*self._told(token), logprob, others)
+
+    def _told(self, token: int) -> tuple[str, bytes]:
+        raw = self._bytes_of(token)
+        return raw.decode("utf-8", "replace"), raw

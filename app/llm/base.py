@@ -91,10 +91,14 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:
+    """A token that holds only part of a character has U+FFFD in its text, and what it really is in ``raw``."""
+
     token: str
+    raw: bytes
     logprob: float
     """Natural logarithm, of the distribution before temperature and filters."""
-    top: tuple[tuple[str, float], ...] = ()
+    top: tuple[tuple[str, bytes, float], ...] = ()
+    """As the token itself; the likeliest first."""
 
 
 @dataclass(frozen=True, slots=True)

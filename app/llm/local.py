@@ -120,7 +120,7 @@ class _Reply:
     def drain(self) -> TextDelta | None:
         if not self.text and not self.logprobs:
             return None
-        logprobs = tuple(TokenLogprob(entry.token, entry.logprob, entry.top) for entry in self.logprobs)
+        logprobs = tuple(TokenLogprob(entry.token, entry.raw, entry.logprob, entry.top) for entry in self.logprobs)
         delta = TextDelta("".join(self.text), self.tokens, logprobs)
         self.text.clear()
         self.logprobs.clear()

@@ -136,13 +136,18 @@ class StreamReader:
 
 def _logprobs(entry: dict[str, Any]) -> Iterator[TokenLogprob]:
     for token in entry.get("content") or []:
-        top = tuple((other["token"], float(other["logprob"])) for other in token.get("top_logprobs") or [])
-        yield TokenLogprob(token["token"], float(token["logprob"]), top)
+        top = tuple((other["token"], _raw(other), float(other["logprob"])) for other in token.get("top_logprobs") or [])
+        yield TokenLogprob(token["token"], _raw(token), float(token["logprob"]), top)
     tops = entry.get("top_logprobs") or []
     for index, (text, value) in enumerate(
         zip(entry.get("tokens") or [], entry.get("token_logprobs") or [], strict=False)
     ):
-        top = (
-            tuple((name, float(logprob)) for name, logprob in (tops[index] or {}).items()) if index < len(tops) else ()
-        )
-        yield TokenLogprob(text, float(value or 0.0), top)
+        others = (tops[index] or {}) if index < len(tops) else {}
+        top = tuple((name, _raw({"token": name}), float(logprob)) for name, logprob in others.items())
+        yield TokenLogprob(text, _raw({"token": text}), float(value or 0.0), top)
+
+
+def _raw(token: dict[str, Any]) -> bytes:
+    """Servers may leave out the bytes, and the older endpoint has none."""
+    given = token.get("bytes")
+    return bytes(given) if given is not None else str(token["token"]).encode("utf-8", "replace")

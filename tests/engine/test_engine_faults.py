@@ -273,7 +273,8 @@ def test_log_probabilities_come_with_every_token_even_where_no_text_does() -> No
         entries = [entry for delta in deltas for entry in delta.logprobs]
         assert len(entries) == 12
         assert "".join(entry.token for entry in entries) == reply.text
-        assert all(entry.top == ((entry.token, -0.5), ("a", -2.0)) for entry in entries)
+        own = [(entry.token, entry.token.encode(), -0.5) for entry in entries]
+        assert [entry.top for entry in entries] == [(one, ("a", b"a", -2.0)) for one in own]
         assert sum(delta.tokens for delta in deltas) == 12
     assert any(isinstance(event, Delta) and not event.text for event in held_back.events)
 

@@ -87,8 +87,8 @@ def test_log_probabilities_of_a_reply_are_those_of_its_tokens(loaded: LoadedMode
     assert len(entries) == reply.done.counts.completion_tokens
     assert "".join(entry.token for entry in entries) == reply.text
     for entry in entries:
-        assert entry.top[0] == (entry.token, pytest.approx(entry.logprob)), "greedy draws the likeliest"
-        assert math.exp(entry.top[0][1]) + math.exp(entry.top[1][1]) <= 1.0 + 1e-6
+        assert entry.top[0] == (entry.token, entry.raw, pytest.approx(entry.logprob)), "greedy draws the likeliest"
+        assert math.exp(entry.top[0][2]) + math.exp(entry.top[1][2]) <= 1.0 + 1e-6
 
 
 def test_a_schema_that_cannot_be_used_is_refused_before_anything_runs(loaded: LoadedModel) -> None:

@@ -74,17 +74,19 @@ async def test_a_plain_prompt_arrives(
     through: OpenAILanguageModel, model: ScriptedModel, prompt: str | tuple[int, ...]
 ) -> None:
     async def script(request: GenerateRequest) -> AsyncGenerator[LlmEvent, None]:
-        yield TextDelta("upon", 1, (TokenLogprob("upon", -0.5, (("upon", -0.5),)),))
+        yield TextDelta("upon", 1, (TokenLogprob("upon", b"upon", -0.5, (("upon", b"upon", -0.5),)),))
         yield END
 
     model.script = script
     events = [event async for event in through.generate(GenerateRequest(prompt=prompt, sampling=Sampling(logprobs=1)))]
     assert model.asked[0].prompt == prompt
-    assert events[0] == TextDelta("upon", 1, (TokenLogprob("upon", -0.5, (("upon", -0.5),)),))
+    assert events[0] == TextDelta("upon", 1, (TokenLogprob("upon", b"upon", -0.5, (("upon", b"upon", -0.5),)),))
 
 
 async def test_calls_and_log_probabilities_come_back(through: OpenAILanguageModel, model: ScriptedModel) -> None:
-    word = TextDelta("Well", 1, (TokenLogprob("Well", -0.25, (("Well", -0.25), ("So", -2.0))),))
+    word = TextDelta(
+        "Well", 1, (TokenLogprob("Well", b"Well", -0.25, (("Well", b"Well", -0.25), ("\ufffd", b"\xe2", -2.0))),)
+    )
     calls = [ToolCall("a", "look_up", '{"x": 1}'), ToolCall("b", "look_up", "{}")]
 
     async def script(request: GenerateRequest) -> AsyncGenerator[LlmEvent, None]:

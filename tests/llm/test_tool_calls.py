@@ -170,7 +170,7 @@ async def test_log_probabilities_of_held_text_are_not_lost() -> None:
 
     async def events() -> AsyncGenerator[LlmEvent, None]:
         for piece in ("Hi ", HERMES[:20], HERMES[20:]):
-            yield TextDelta(piece, 1, (TokenLogprob(piece, -1.0),))
+            yield TextDelta(piece, 1, (TokenLogprob(piece, piece.encode(), -1.0),))
         yield end
 
     got = [event async for event in with_tool_calls(events(), "hermes", TOOLS)]

@@ -170,8 +170,8 @@ async def test_a_stream_without_asking_for_usage_has_none(url: str) -> None:
 
 async def test_log_probabilities_have_the_shape_of_each_endpoint(api: openai.AsyncOpenAI, model: ScriptedModel) -> None:
     async def script(request: GenerateRequest) -> AsyncGenerator[LlmEvent, None]:
-        yield TextDelta("é", 1, (TokenLogprob("é", -0.5, (("é", -0.5), ("e", -1.5))),))
-        yield TextDelta("!", 1, (TokenLogprob("!", -0.1, (("!", -0.1),)),))
+        yield TextDelta("é", 1, (TokenLogprob("é", b"\xc3\xa9", -0.5, (("é", b"\xc3\xa9", -0.5), ("e", b"e", -1.5))),))
+        yield TextDelta("!", 1, (TokenLogprob("!", b"!", -0.1, (("!", b"!", -0.1),)),))
         yield END
 
     model.script = script
@@ -188,6 +188,28 @@ async def test_log_probabilities_have_the_shape_of_each_endpoint(api: openai.Asy
     stream = await api.completions.create(model="default", prompt="x", logprobs=2, stream=True)
     offsets = [chunk.choices[0].logprobs.text_offset async for chunk in stream if chunk.choices[0].logprobs]
     assert offsets == [[0], [1]]
+
+
+async def test_parts_of_characters_are_told_apart_by_their_bytes(api: openai.AsyncOpenAI, model: ScriptedModel) -> None:
+    top = (("\ufffd", b"\xf0\x9f", -0.5), ("\ufffd", b"\xe2", -1.5), ("\ufffd", b"\xef\xbf\xbd", -3.0), ("", b"", -4.0))
+
+    async def script(request: GenerateRequest) -> AsyncGenerator[LlmEvent, None]:
+        yield TextDelta("", 1, (TokenLogprob("\ufffd", b"\xf0\x9f", -0.5, (*top, ("", b"", -5.0))),))
+        yield END
+
+    model.script = script
+    chat = await api.chat.completions.create(model="default", messages=HI, logprobs=True, top_logprobs=5)  # type: ignore[arg-type]
+    assert chat.choices[0].logprobs is not None
+    assert chat.choices[0].logprobs.content is not None
+    first = chat.choices[0].logprobs.content[0]
+    assert (first.token, first.bytes) == ("\ufffd", [0xF0, 0x9F])
+    assert [entry.bytes for entry in first.top_logprobs] == [list(raw) for _, raw, _ in top] + [[]]
+    text = await api.completions.create(model="default", prompt="x", logprobs=5)
+    assert text.choices[0].logprobs is not None
+    assert text.choices[0].logprobs.tokens == ["bytes:\\xf0\\x9f"]
+    assert text.choices[0].logprobs.top_logprobs == [
+        {"bytes:\\xf0\\x9f": -0.5, "bytes:\\xe2": -1.5, "\ufffd": -3.0, "": -4.0}
+    ]
 
 
 async def test_calls_stream_whole_and_end_the_reply_as_tool_calls(

@@ -173,14 +173,14 @@ def _usage(finished: Finished) -> dict[str, Any]:
 
 def _chat_logprobs(entries: Sequence[TokenLogprob]) -> dict[str, Any]:
     content = [
-        {**_token(entry.token, entry.logprob), "top_logprobs": [_token(token, value) for token, value in entry.top]}
+        {**_token(entry.token, entry.raw, entry.logprob), "top_logprobs": [_token(*other) for other in entry.top]}
         for entry in entries
     ]
     return {"content": content, "refusal": None}
 
 
-def _token(token: str, logprob: float) -> dict[str, Any]:
-    return {"token": token, "logprob": logprob, "bytes": list(token.encode("utf-8", "replace"))}
+def _token(token: str, raw: bytes, logprob: float) -> dict[str, Any]:
+    return {"token": token, "logprob": logprob, "bytes": list(raw)}
 
 
 def _completion_logprobs(entries: Sequence[TokenLogprob], offset: int) -> dict[str, Any]:
@@ -190,8 +190,22 @@ def _completion_logprobs(entries: Sequence[TokenLogprob], offset: int) -> dict[s
         offsets.append(offset)
         offset += len(entry.token)
     return {
-        "tokens": [entry.token for entry in entries],
+        "tokens": [_name(entry.token, entry.raw) for entry in entries],
         "token_logprobs": [entry.logprob for entry in entries],
-        "top_logprobs": [dict(entry.top) for entry in entries],
+        "top_logprobs": [_top(entry) for entry in entries],
         "text_offset": offsets,
     }
+
+
+def _top(entry: TokenLogprob) -> dict[str, float]:
+    """Of control tokens that all show no text, the likeliest one's."""
+    named: dict[str, float] = {}
+    for token, raw, value in entry.top:
+        named.setdefault(_name(token, raw), value)
+    return named
+
+
+def _name(token: str, raw: bytes) -> str:
+    """As OpenAI's servers had it for parts of characters, which would all be the same as text."""
+    is_text = "\ufffd" not in token or token.encode("utf-8", "replace") == raw
+    return token if is_text else "bytes:" + "".join(f"\\x{byte:02x}" for byte in raw)
