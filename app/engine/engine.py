@@ -220,10 +220,10 @@ class Engine:
         now = self._clock()
         sampling = [chunk for chunk in chunks if chunk.samples]
         self._meters.planned(chunks)
-        broken = {chunk.sequence.key for chunk, draw in zip(sampling, draws, strict=True) if draw.fault}
-        # What it computed must not be found as anybody's prefix.
-        self.scheduler.complete([chunk for chunk in chunks if chunk.sequence.key not in broken] if broken else chunks)
+        self.scheduler.complete(chunks)
         for chunk, draw in zip(sampling, draws, strict=True):
+            if draw.fault:
+                self.scheduler.distrust(chunk.sequence)
             self._replies.take(self._by_sequence[chunk.sequence.key], draw, now)
         if len(sampling) < len(chunks):
             for chunk in chunks:

@@ -136,6 +136,11 @@ class Scheduler:
                 )
                 sequence.indexed += 1
 
+    def distrust(self, sequence: Sequence) -> None:
+        """What it computed, in this step and before, must not be found as anybody's prefix."""
+        for block in sequence.blocks:
+            self.pool.make_private(block)
+
     # --- decoding ------------------------------------------------------------------------
 
     def _sorted_by_need(self) -> tuple[list[Sequence], list[Sequence]]:

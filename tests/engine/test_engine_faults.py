@@ -12,7 +12,7 @@ import pytest
 
 from app.engine.messages import Delta, SamplingSpec
 from app.engine.sequence import Chunk, Draw
-from tests.kit.engine_world import EngineWorld, Listener
+from tests.kit.engine_world import BLOCK_TOKENS, EngineWorld, Listener
 
 
 def hundred_ms(rows: int, attended: int) -> float:
@@ -177,6 +177,25 @@ def test_computing_again_is_not_counted_as_a_cache_hit() -> None:
     assert figures.prefill_tokens + figures.decode_tokens == ran_once + figures.recomputed_tokens
 
 
+def test_what_is_taken_up_while_computing_again_is_no_cache_hit_either() -> None:
+    world = EngineWorld(blocks=128, max_running=2, step_ms=lambda rows, attended: 5.0 + 4.0 * rows)
+    text = "a long story that is told twice " * 12
+    again = world.ask(text, priority="low", max_tokens=40, ignore_eos=True)
+    world.run_until(lambda: again.tokens > 3)
+    urgent = [world.ask(f"now {number}", priority="vip", max_tokens=3) for number in range(2)]
+    world.run_until(lambda: world.engine.figures().preemptions == 1)
+    (sequence,) = world.engine.scheduler.waiting
+    world.pool.drop_cached()
+    world.run_until(lambda: any(reply.ended for reply in urgent))
+    world.run_until(lambda: sequence.computed >= BLOCK_TOKENS)
+    assert sequence.pending > 5 * BLOCK_TOKENS
+    # One that is more urgent overtakes it in the same text, and it takes up what that one computes.
+    world.ask(text, priority="vip", max_tokens=3)
+    world.run()
+    assert world.engine.figures().recomputed_tokens < again.done.counts.prompt_tokens - 2 * BLOCK_TOKENS
+    assert again.done.counts.cached_tokens == 0
+
+
 def test_books_that_do_not_balance_after_a_failed_step_are_opened_anew_and_everybody_is_told() -> None:
     world = EngineWorld()
     bad = world.ask("poison", max_tokens=30)
@@ -253,6 +272,20 @@ def test_a_draw_that_failed_loses_only_its_own_request() -> None:
     assert bad.failed.message == "no token may follow"
     assert good.done.reason == "length"
     assert world.pool.held == 0
+
+
+def test_what_a_failed_draw_computed_is_nobodys_prefix() -> None:
+    world = EngineWorld()
+    prompt = "a prompt of more than one block, whose keys and values cannot be trusted"
+    sound = world.model.step
+    world.model.step = lambda chunks: [Draw(0, fault="not a number") for _ in sound(chunks)]  # type: ignore[method-assign]
+    bad = world.ask(prompt)
+    world.run()
+    assert bad.failed.message == "not a number"
+    world.model.step = sound  # type: ignore[method-assign]
+    good = world.ask(prompt)
+    world.run()
+    assert good.done.counts.cached_tokens == 0
 
 
 def test_log_probabilities_come_with_every_token_even_where_no_text_does() -> None:
