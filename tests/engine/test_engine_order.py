@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from app.engine.messages import Delta, Message, Priority
 from app.engine.rendering import Rendering
@@ -47,6 +48,30 @@ def test_a_reply_gives_up_its_place_only_once() -> None:
     world.run()
     assert world.engine.figures().preemptions <= len(running)
     assert all(reply.done.reason == "length" for reply in running)
+
+
+def test_who_gave_up_its_place_and_has_it_again_keeps_it() -> None:
+    world = EngineWorld(max_running=1, step_ms=step_ms)
+    low = world.ask("low", priority="low", max_tokens=200, ignore_eos=True)
+    world.run_until(lambda: low.tokens > 5)
+    first = world.ask("first", max_tokens=5)
+    world.run_until(lambda: first.ended)
+    before = low.tokens
+    world.run_until(lambda: low.tokens > before)
+    second = world.ask("second", max_tokens=5)
+    world.run()
+    assert world.engine.figures().preemptions == 1
+    assert low.times_s[-1] < second.times_s[0]
+
+
+def test_a_prompt_goes_on_by_a_cell_though_the_replies_take_every_row_of_a_step() -> None:
+    world = EngineWorld(step_ms=step_ms)
+    streams = [world.ask(f"stream {number}", max_tokens=300, ignore_eos=True) for number in range(8)]
+    world.run_until(lambda: all(reply.tokens > 1 for reply in streams))
+    world.engine.scheduler.limits = replace(world.engine.scheduler.limits, step_tokens=8)
+    newcomer = world.ask("x" * 200, max_tokens=2)
+    world.run_until(lambda: newcomer.ended)
+    assert not any(reply.ended for reply in streams)
 
 
 def test_replies_of_one_kind_do_not_take_turns_at_computing_again() -> None:

@@ -200,6 +200,18 @@ def test_the_same_session_name_of_another_tenant_is_another_session() -> None:
     assert world.engine.sessions.ledger(("me", "s")).ids
 
 
+def test_a_tenant_finds_its_own_prefixes_and_not_those_of_nobody_in_particular() -> None:
+    world = EngineWorld()
+    prompt = "a prompt that is longer than one block, so that it could be shared"
+    cached = []
+    for salt in ("", "me", "me"):
+        reply = world.ask(prompt, salt=salt)
+        world.run()
+        cached.append(reply.done.counts.cached_tokens)
+    assert cached[:2] == [0, 0]
+    assert cached[2] >= BLOCK_TOKENS
+
+
 def test_tenants_with_long_names_that_begin_alike_share_nothing() -> None:
     world = EngineWorld()
     prompt = "a prompt that is longer than one block, so that it could be shared"

@@ -62,6 +62,17 @@ def test_a_cut_reply_costs_only_its_tail() -> None:
     assert spoken.agreement(heard.text) == len(prompt.ids) + len("one two")
 
 
+def test_a_word_that_goes_on_is_tokenised_as_a_whole_if_little_of_it_is_known() -> None:
+    known, _ = BUILDER.build([Message("user", "see you to")], Ledger())
+    kept = known.agreement(BUILDER.render([Message("user", "see you tomorrow")]).text)
+    assert VOCABULARY.decode(known.ids[:kept]).endswith("see you ")
+    known, _ = BUILDER.build([Message("user", "antidisestablish")], Ledger())
+    kept = known.agreement(BUILDER.render([Message("user", "antidisestablishment")]).text)
+    assert VOCABULARY.decode(known.ids[:kept]).endswith("antidisestab"), "four tokens are given up at most"
+    kept = known.agreement(BUILDER.render([Message("user", "antidisestablish it")]).text)
+    assert VOCABULARY.decode(known.ids[:kept]).endswith("antidisestablish")
+
+
 def test_a_think_stripping_template_costs_only_the_reply() -> None:
     prompt, _ = BUILDER.build([Message("user", "why")], Ledger())
     reply = "<think>hm</think>because"
