@@ -110,7 +110,6 @@ class Beginnings:
             priority="low" if submit.only_prefill else submit.priority,
             spoken=submit.spoken and not submit.only_prefill,
             only_prefill=submit.only_prefill,
-            last_digest=salt,
             constraint=prepared.constraint,
         )
         return request.sequence
