@@ -1,6 +1,7 @@
 """The bodies of OpenAI's requests, as far as Parley reads them; fields that are not here are ignored.
 
-Fields typed ``object`` exist so that a use of them can be refused by name.
+Fields typed ``object`` exist so that a use of them can be refused by name. What may come by the ten thousand
+is of no concern to the garbage collector (``gc=False``): decoded JSON has no cycles.
 """
 
 from __future__ import annotations
@@ -10,23 +11,23 @@ from typing import Any, Literal
 import msgspec
 
 
-class Part(msgspec.Struct, frozen=True):
+class Part(msgspec.Struct, frozen=True, gc=False):
     type: str
     text: str | None = None
 
 
-class FunctionCall(msgspec.Struct, frozen=True):
+class FunctionCall(msgspec.Struct, frozen=True, gc=False):
     name: str
     arguments: str = "{}"
 
 
-class CallIn(msgspec.Struct, frozen=True):
+class CallIn(msgspec.Struct, frozen=True, gc=False):
     id: str
     function: FunctionCall
     type: Literal["function"] = "function"
 
 
-class MessageIn(msgspec.Struct, frozen=True):
+class MessageIn(msgspec.Struct, frozen=True, gc=False):
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | list[Part] | None = None
     tool_calls: list[CallIn] | None = None
