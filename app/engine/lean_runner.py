@@ -13,7 +13,7 @@ from torch import Tensor
 
 from app.engine.attention import KvPool, StepLayout, paged_attention
 from app.engine.lean import LeanLayer, LeanModel
-from app.engine.sequence import Chunk, RunnerTraits
+from app.engine.sequence import Chunk, RunnerTraits, rows_of
 
 Product = Callable[[Tensor], Tensor]
 """``[rows, in]`` to ``[rows, out]``."""
@@ -64,21 +64,15 @@ class LeanRunner:
             self._pool,
             [(start, count, chunk.sequence.blocks) for chunk in chunks for start, count in chunk.cells()],
         )
-        ids: list[int] = []
-        positions: list[int] = []
-        wanted: list[int] = []
-        for chunk in chunks:
-            ids += chunk.sequence.ids[chunk.start : chunk.stop]
-            positions += range(chunk.start, chunk.stop)
-            if chunk.samples:
-                wanted.append(len(ids) - 1)
+        rows = rows_of(chunks)
+        ids, positions, wanted = rows.ids, rows.positions, rows.wanted
         if len(ids) == 1:
             ids, positions = ids * 2, positions * 2  # a single row would be rounded otherwise: see PackedRunner
         hidden = self._forward(torch.tensor(ids, device=self._device), positions, layout)
         if not wanted:
             return None
-        rows = hidden[torch.tensor(wanted * 2 if len(wanted) == 1 else wanted, device=self._device)]
-        return self._head(self._norm(rows, self._lean.norm_out))[: len(wanted)]
+        last = hidden[torch.tensor(wanted * 2 if len(wanted) == 1 else wanted, device=self._device)]
+        return self._head(self._norm(last, self._lean.norm_out))[: len(wanted)]
 
     def forget(self, key: int) -> None:
         """Nothing is kept outside the blocks."""

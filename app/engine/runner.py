@@ -11,7 +11,7 @@ from torch import Tensor
 from app.engine.attention import KvPool, StepLayout
 from app.engine.attention_cuda import DecodeGraphs
 from app.engine.sampler import Sampler
-from app.engine.sequence import Chunk, Draw, RunnerTraits
+from app.engine.sequence import Chunk, Draw, RunnerTraits, rows_of
 
 
 class Runner(Protocol):
@@ -51,24 +51,18 @@ class PackedRunner:
             self._pool,
             [(start, count, chunk.sequence.blocks) for chunk in chunks for start, count in chunk.cells()],
         )
-        ids: list[int] = []
-        positions: list[int] = []
-        wanted: list[int] = []
-        for chunk in chunks:
-            ids += chunk.sequence.ids[chunk.start : chunk.stop]
-            positions += range(chunk.start, chunk.stop)
-            if chunk.samples:
-                wanted.append(len(ids) - 1)
+        rows = rows_of(chunks)
+        ids, positions, wanted = rows.ids, rows.positions, rows.wanted
         if len(ids) == 1:
             # A matrix product with a single row takes another kernel, which rounds differently: the row is doubled,
             # so that a reply alone equals the same reply in company. The copy is in no span: it leaves no trace.
             ids, positions = ids * 2, positions * 2
-        rows = wanted * 2 if len(wanted) == 1 else wanted or [0]
+        kept = wanted * 2 if len(wanted) == 1 else wanted or [0]
         output = self._model(
             input_ids=torch.tensor([ids], device=self._device),
             position_ids=torch.tensor([positions], device=self._device),
             use_cache=False,
-            logits_to_keep=torch.tensor(rows, device=self._device),
+            logits_to_keep=torch.tensor(kept, device=self._device),
             step=layout,
         )
         logits: Tensor = output.logits[0, : len(wanted)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -119,3 +120,22 @@ class RunnerTraits:
 
     can_chunk: bool
     can_reuse: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The chunks of a step laid end to end: each row's token and position, and the rows whose logits are wanted."""
+
+    ids: list[int]
+    positions: list[int]
+    wanted: list[int]
+
+
+def rows_of(chunks: Iterable[Chunk]) -> Rows:
+    rows = Rows([], [], [])
+    for chunk in chunks:
+        rows.ids.extend(chunk.sequence.ids[chunk.start : chunk.stop])
+        rows.positions.extend(range(chunk.start, chunk.stop))
+        if chunk.samples:
+            rows.wanted.append(len(rows.ids) - 1)
+    return rows
