@@ -18,31 +18,22 @@ from app.engine.messages import (
     EndSession,
     Failed,
     Figures,
-    Message,
     Ready,
     ReplyEvent,
-    SamplingSpec,
-    Submit,
     Truncate,
 )
 from app.engine.messages import TokenLogprob as WireLogprob
-from app.engine.messages import ToolCall as WireToolCall
 from app.errors import (
-    ContextOverflow,
-    InvalidRequest,
     ModelError,
-    Overloaded,
     ParleyError,
     StageError,
     StageTimeout,
     StageUnavailable,
 )
 from app.llm.base import (
-    ChatMessage,
     Finished,
     GenerateRequest,
     LlmEvent,
-    Sampling,
     TextDelta,
     TokenLogprob,
     Usage,
@@ -50,6 +41,7 @@ from app.llm.base import (
 from app.llm.figures import FigureTotals
 from app.llm.process import WorkerProcess
 from app.llm.tool_calls import with_tool_calls
+from app.llm.wire import error_of, finished_of, submission
 from app.telemetry.log import log_event
 from app.telemetry.stage import StageReport
 
@@ -76,10 +68,6 @@ MAX_PENDING_CHARS = 256 * 1024
 _LOGPROB_CHARS = 32
 """What an entry of log-probabilities counts as."""
 
-_ERRORS: dict[str, type[ParleyError]] = {
-    error.code: error for error in (StageError, StageTimeout, StageUnavailable, ContextOverflow)
-}
-
 
 class _Reply:
     """What the worker sent of one reply and nobody has read yet. Pieces of text join, so it stays small."""
@@ -104,7 +92,7 @@ class _Reply:
             case Done():
                 self.end = event
             case Failed():
-                self.end = _error(event)
+                self.end = error_of(event)
         self.changed.set()
 
     def fail(self, error: ParleyError) -> None:
@@ -218,7 +206,7 @@ class LocalLanguageModel:
         self._replies[number] = reply
         try:
             left_s = deadline - time.monotonic()
-            worker.send(_submit(number, request, left_s, only_prefill=only_prefill))
+            worker.send(submission(number, request, left_s, only_prefill=only_prefill))
             wait_s = left_s if request.deadline_s is None else left_s + _DEADLINE_GRACE_S
             while True:
                 await self._next_change(reply, wait_s, request.deadline_s)
@@ -230,7 +218,7 @@ class LocalLanguageModel:
                     yield delta
                     continue
                 if isinstance(reply.end, Done):
-                    yield _finished(reply.end)
+                    yield finished_of(reply.end)
                     return
                 if reply.end is not None:
                     raise reply.end
@@ -420,62 +408,3 @@ class LocalLanguageModel:
             raise StageTimeout(
                 f"the language model sent nothing for {wait_s:.1f} s (llm.first_token_timeout_s, llm.stall_timeout_s)"
             ) from None
-
-
-def _submit(number: int, request: GenerateRequest, left_s: float, *, only_prefill: bool) -> Submit:
-    return Submit(
-        id=number,
-        messages=tuple(_message(message) for message in request.messages),
-        sampling=_spec(request.sampling),
-        session=request.session_id,
-        salt=request.tenant,
-        prompt=request.prompt,
-        tools=request.tools,
-        priority=request.priority,
-        spoken=request.spoken,
-        deadline_s=left_s if request.deadline_s is not None else None,
-        only_prefill=only_prefill,
-    )
-
-
-def _message(message: ChatMessage) -> Message:
-    calls = tuple(WireToolCall(call.id, call.name, call.arguments) for call in message.tool_calls)
-    return Message(message.role, message.content, calls, message.tool_call_id)
-
-
-def _spec(sampling: Sampling) -> SamplingSpec:
-    return SamplingSpec(
-        max_tokens=sampling.max_tokens,
-        temperature=sampling.temperature,
-        top_p=sampling.top_p,
-        top_k=sampling.top_k,
-        min_p=sampling.min_p,
-        repetition_penalty=sampling.repetition_penalty,
-        presence_penalty=sampling.presence_penalty,
-        frequency_penalty=sampling.frequency_penalty,
-        logit_bias=dict(sampling.logit_bias),
-        seed=sampling.seed,
-        stop=sampling.stop,
-        ignore_eos=sampling.ignore_eos,
-        logprobs=sampling.logprobs,
-        json_schema=sampling.json_schema,
-    )
-
-
-def _finished(done: Done) -> Finished:
-    counts = done.counts
-    return Finished(
-        reason=done.reason,
-        usage=Usage(counts.prompt_tokens, counts.cached_tokens, counts.completion_tokens),
-        queue_ms=done.queue_ms,
-        prefill_ms=done.prefill_ms,
-        decode_ms=done.decode_ms,
-    )
-
-
-def _error(failed: Failed) -> ParleyError:
-    if failed.code == Overloaded.code:
-        return Overloaded(failed.message, retry_after_s=failed.retry_after_s)
-    if failed.code == InvalidRequest.code:
-        return InvalidRequest(failed.message, param=failed.param)
-    return _ERRORS.get(failed.code, StageError)(failed.message)
