@@ -16,9 +16,10 @@ from app.engine.messages import frame
 from app.errors import ContextOverflow, StageTimeout, StageUnavailable
 from app.llm import ChatMessage, Finished, GenerateRequest, Sampling, TextDelta
 from app.llm.exposition import WorkerMetrics
-from app.llm.local import LocalLanguageModel, _submit
+from app.llm.local import LocalLanguageModel
 from app.llm.memory import TokenGauge
 from app.llm.summary import Notes, write_summary
+from app.llm.wire import submission
 from app.telemetry.metrics import Metrics
 from tests.kit.tiny_models import save_tiny
 
@@ -129,7 +130,7 @@ async def test_a_reply_cut_to_what_was_heard_goes_on_from_there(model: LocalLang
 async def test_a_turn_of_a_full_context_is_a_small_message() -> None:
     talk = tuple(ChatMessage("user" if n % 2 else "assistant", "some thirty tokens of talk " * 6) for n in range(130))
     assert sum(len(message.content) for message in talk) > 4 * 4096, "as long as a conversation of 4096 tokens"
-    assert len(frame([_submit(1, GenerateRequest(talk), 1.0, only_prefill=False)])) < 100_000
+    assert len(frame([submission(1, GenerateRequest(talk), 1.0, only_prefill=False)])) < 100_000
 
 
 async def test_messages_of_256_kb_do_not_hold_up_the_event_loop(model: LocalLanguageModel) -> None:
