@@ -24,6 +24,7 @@ FLOORS = {
     "transports": 3,
     "wiring": 3,
     "server": 4,
+    "bench": 4,
     "cli": 5,
     "__main__": 6,
 }

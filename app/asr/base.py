@@ -29,11 +29,16 @@ class Recognizer(Protocol):
         """Load and warm up with dummy work; raises ModelError when the model cannot be used."""
         ...
 
-    async def transcribe(self, pcm: Pcm, *, language: str | None = None) -> Transcript:
+    async def transcribe(
+        self, pcm: Pcm, *, language: str | None = None, expected: str = "", known: str = "", partial: bool = False
+    ) -> Transcript:
         """Transcribe ``pcm`` (int16 ``[n]``, 16 kHz, any length; long input is split inside).
 
-        ``language`` fixes the language; None lets the backend decide within its allowlist.
-        Cancelling the awaiting task drops the work if it has not begun. Raises StageError.
+        ``language`` fixes the language; None lets the backend decide within its allowlist, where ``expected``
+        (what this speaker spoke last, "" if unknown) wins unless another is clearly likelier. ``known`` are the
+        words that ``pcm`` begins with, as earlier calls have found them: the text begins with them. A ``partial``
+        is of speech that goes on: it gives way to others, and is refused with Overloaded where the machine has no
+        time for it. Cancelling the awaiting task drops the work if it has not begun. Raises StageError.
         """
         ...
 

@@ -73,7 +73,9 @@ class FasterWhisperRecognizer:
         detail = f"faster-whisper {self._folder.name}, {self._settings.compute_type}, {self._device}"
         return StageReport("ASR", detail, loaded - began, time.perf_counter() - loaded, resident_mb() - memory)
 
-    async def transcribe(self, pcm: Pcm, *, language: str | None = None) -> Transcript:
+    async def transcribe(
+        self, pcm: Pcm, *, language: str | None = None, expected: str = "", known: str = "", partial: bool = False
+    ) -> Transcript:
         if is_silent(pcm):
             return Transcript("", language or self._settings.languages[0], 0.0)
         pieces = await self._worker.submit([_Piece(piece, language) for piece in split_at_quiet(pcm)])

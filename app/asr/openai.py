@@ -57,7 +57,9 @@ class OpenAIRecognizer:
         detail = f"openai {self._settings.model} at {self._host}"
         return StageReport("ASR", detail, 0.0, time.perf_counter() - began, resident_mb() - memory)
 
-    async def transcribe(self, pcm: Pcm, *, language: str | None = None) -> Transcript:
+    async def transcribe(
+        self, pcm: Pcm, *, language: str | None = None, expected: str = "", known: str = "", partial: bool = False
+    ) -> Transcript:
         """See Recognizer. Raises StageUnavailable, StageTimeout, Overloaded, StageError; each names the host."""
         if self._waiting >= self._settings.max_waiting:
             raise Overloaded(f"{self._waiting} utterances already wait for {self._host} (asr.max_waiting)")

@@ -41,6 +41,13 @@ _RISE = 4 * _WINDOW
 
 
 @dataclass(frozen=True, slots=True)
+class SpeechLikely:
+    """What began at ``at_sample`` may become speech, or falter and be nothing; ``VadSettings.likely_ms`` of it."""
+
+    at_sample: int
+
+
+@dataclass(frozen=True, slots=True)
 class SpeechStarted:
     """Speech began at ``at_sample`` of the input stream."""
 
@@ -54,7 +61,7 @@ class SpeechStopped:
     at_sample: int
 
 
-VadEvent: TypeAlias = SpeechStarted | SpeechStopped
+VadEvent: TypeAlias = SpeechLikely | SpeechStarted | SpeechStopped
 
 
 class SileroModel:

@@ -27,7 +27,7 @@ _COMMANDS = {
     "serve": "serve the page, its calls and the OpenAI-compatible API",
     "talk": "hold a conversation from sound files or typed lines",
     "models": "list, fetch and check models",
-    "bench": "measure what a quantization of the language model costs",
+    "bench": "measure turn-taking, voice-to-voice latency, or a quantization",
     "doctor": "check this machine and say how to mend what is wrong",
     "config": "show the settings as they are in force",
 }
@@ -98,7 +98,7 @@ def _parser(chosen: str, module: Any) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"parley {__version__}")
-    _add_settings(parser)
+    add_settings(parser)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for name, summary in _COMMANDS.items():
         command = commands.add_parser(
@@ -110,33 +110,40 @@ def _parser(chosen: str, module: Any) -> argparse.ArgumentParser:
         )
         if name == chosen:
             module.add_arguments(command)
-            _add_settings(command, after="after_")
+            add_settings(command, after="after_")
     if chosen == "microphone":
         module.add_arguments(parser)
     return parser
 
 
-def _add_settings(parser: argparse.ArgumentParser, after: str = "") -> None:
+def add_settings(parser: argparse.ArgumentParser, after: str = "") -> None:
     """The flags of every command. ``after`` is put before their names, because what is given after the command must
     not make argparse forget what was given before it."""
+    unset = argparse.SUPPRESS if after else None
     group = parser.add_argument_group("settings, before or after the command")
     group.add_argument(
-        "--config", dest=f"{after}config", type=Path, metavar="FILE", help="settings file (default: config.toml)"
+        "--config",
+        dest=f"{after}config",
+        type=Path,
+        metavar="FILE",
+        default=unset,
+        help="settings file (default: config.toml)",
     )
     group.add_argument(
         "--set",
         dest=f"{after}set",
         action="append",
-        default=[],
+        default=unset or [],
         metavar="KEY=VALUE",
         help="""override a setting, e.g. llm.max_tokens=80; lists as asr.languages=en,de or 'asr.languages=["en","de"]'""",
     )
-    group.add_argument("--llm", dest=f"{after}llm", metavar="MODEL", help="language model (llm.model)")
-    group.add_argument("--voice", dest=f"{after}voice", metavar="NAME", help="voice (tts.voice)")
+    group.add_argument("--llm", dest=f"{after}llm", metavar="MODEL", default=unset, help="language model (llm.model)")
+    group.add_argument("--voice", dest=f"{after}voice", metavar="NAME", default=unset, help="voice (tts.voice)")
     group.add_argument(
         "--log-level",
         dest=f"{after}log_level",
         choices=("debug", "info", "warning", "error"),
+        default=unset,
         help="runtime.log_level",
     )
 

@@ -25,6 +25,12 @@ class AssistantSettings(Section):
     """ISO 639-1 code, or "auto" to let the recogniser choose among ``asr.languages``."""
     greeting: str = ""
     """Spoken when a session opens; empty for none."""
+    away_prompt_s: float = Field(30.0, ge=0.0)
+    """A user who says nothing for this long is asked once whether they are still there; 0 never asks."""
+    filler_after_s: float = Field(2.5, ge=0.0)
+    """An answer without sound by then is announced by a short "One moment."; 0 never."""
+    hang_up_on_goodbye: bool = True
+    """End the call once a goodbye has been answered."""
 
 
 class LlmSettings(Section):
@@ -84,6 +90,8 @@ class AsrSettings(Section):
     max_batch: int = Field(8, ge=1)
     """Utterances that wait together are recognised together, up to this many."""
     max_waiting: int = Field(64, ge=1)
+    partial_ms: int = Field(700, ge=0)
+    """While the user speaks their words so far are recognised this often, as far as the machine is idle; 0 never."""
 
 
 class TtsSettings(Section):
@@ -109,9 +117,11 @@ class VadSettings(Section):
     """...and below which it is silence again."""
     aggressiveness: int = Field(1, ge=0, le=3)
     """webrtcvad gate in front of Silero, 0 lets most through."""
+    likely_ms: int = Field(64, ge=20)
+    """Speech this long turns the assistant down already; it is no utterance yet."""
     min_speech_ms: int = Field(96, ge=20)
     """Speech shorter than this does not start an utterance."""
-    silence_ms: int = Field(200, ge=40)
+    silence_ms: int = Field(128, ge=40)
     """Silence after which speech has stopped; recognition begins here."""
     pre_roll_ms: int = Field(400, ge=300)
     """Sound kept from before speech was noticed."""
@@ -126,8 +136,14 @@ class TurnSettings(Section):
     """Fixed silence that ends a turn with backend "silence"."""
     max_wait_ms: int = Field(2000, ge=200)
     """Longest silence that an "incomplete" verdict can hold a turn open."""
-    barge_in_ms: int = Field(350, ge=0)
-    """Speech over the assistant longer than this interrupts it."""
+    look_ms: int = Field(200, ge=40)
+    """Silence after which the turn model is asked; it wants some at the end of what it hears."""
+    early_replies: bool = True
+    """Let a reply be written (not heard) as soon as the words are known, before the turn is declared over."""
+    barge_in_ms: int = Field(400, ge=100)
+    """Speech over the assistant longer than this silences it, and what was said so far decides what it was."""
+    barge_in_max_ms: int = Field(1200, ge=200)
+    """Speech over the assistant that has lasted this long interrupts it, if its words are not known by then."""
     max_utterance_s: float = Field(120.0, gt=1)
     """A turn is closed after this much speech even if it never pauses."""
 
@@ -139,6 +155,8 @@ class AudioSettings(Section):
     echo_cancellation: bool = True
     duck_db: float = Field(18.0, ge=0.0, le=60.0)
     """How much quieter the assistant gets while the user speaks over it, until it is decided what it was."""
+    echo_guard: bool = True
+    """Take sound that is an echo of the assistant's own voice for silence."""
     output_buffer_s: float = Field(30.0, gt=0.5)
     """How far ahead of the listener a reply may be synthesised."""
 
@@ -172,7 +190,7 @@ class RuntimeSettings(Section):
 
 
 class Settings(Section):
-    assistant: AssistantSettings = AssistantSettings()
+    assistant: AssistantSettings = AssistantSettings()  # type: ignore[call-arg]
     llm: LlmSettings = LlmSettings()  # type: ignore[call-arg]
     asr: AsrSettings = AsrSettings()  # type: ignore[call-arg]
     tts: TtsSettings = TtsSettings()  # type: ignore[call-arg]

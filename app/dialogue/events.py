@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from app.audio.vad import SpeechStarted, SpeechStopped
+from app.audio.vad import SpeechLikely, SpeechStarted, SpeechStopped
 from app.llm import Usage
 
 
@@ -165,7 +165,8 @@ class HungUp:
 
 
 Event: TypeAlias = (
-    SpeechStarted
+    SpeechLikely
+    | SpeechStarted
     | SpeechStopped
     | Transcribed
     | TranscriptionFailed

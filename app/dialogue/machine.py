@@ -7,7 +7,7 @@ are orderings of events here. ``turns`` holds what the user's side does, ``repli
 
 from __future__ import annotations
 
-from app.audio.vad import SpeechStarted, SpeechStopped
+from app.audio.vad import SpeechLikely, SpeechStarted, SpeechStopped
 from app.dialogue import remembering, replies, turns
 from app.dialogue.commands import Command, DropRecognition, EndSession
 from app.dialogue.events import (
@@ -49,6 +49,8 @@ def reduce(state: State, event: Event, now: float) -> tuple[State, list[Command]
 
 def _apply(step: Step, event: Event) -> None:
     match event:
+        case SpeechLikely():
+            turns.speech_likely(step)
         case SpeechStarted():
             turns.speech_started(step, event)
         case SpeechStopped():
@@ -114,6 +116,8 @@ def _tick(step: Step, event: Tick) -> None:
         match timer:
             case Timer.BARGE_IN:
                 turns.barged_in(step, event.voiced)
+            case Timer.LIKELY:
+                turns.likely_no_more(step)
             case Timer.TURN_END:
                 turns.turn_over(step)
             case Timer.UTTERANCE:

@@ -124,9 +124,7 @@ def sound_ended(step: Step, event: ReplySoundEnded) -> None:
 
 def played(step: Step, before: Reply, event: Played) -> None:
     trace = replace(before.trace, first_played=before.trace.first_played or step.now)
-    reply = step.change_reply(
-        played_samples=event.samples, heard_chars=before.heard_after(event.samples), trace=trace
-    )
+    reply = step.change_reply(played_samples=event.samples, heard_chars=before.heard_after(event.samples), trace=trace)
     if reply.heard_chars != before.heard_chars and reply.phrase is None:
         step.tell("parley.heard", response_id=reply.id, item_id=reply.id, chars=reply.heard_chars)
     if reply.text_ended:

@@ -145,7 +145,12 @@ class Session:
 
     def _greet(self) -> None:
         assistant, llm, tts = self._settings.assistant, self._settings.llm, self._settings.tts
-        session = {"id": self._id, "model": llm.model, "voice": tts.voice or tts.backend, "language": assistant.language}
+        session = {
+            "id": self._id,
+            "model": llm.model,
+            "voice": tts.voice or tts.backend,
+            "language": assistant.language,
+        }
         self._tell("session.created", {"session": session})
         self._tell("parley.state", {"state": self._state.phase})
         self._arm()

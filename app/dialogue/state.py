@@ -18,6 +18,8 @@ from app.telemetry.trace import TurnTrace
 class Timer(StrEnum):
     """Deadlines that a state can have. Each leads out of the state that set it."""
 
+    LIKELY = "likely"
+    """What seemed to become speech over the assistant has not."""
     BARGE_IN = "barge_in"
     """Speech over the assistant has lasted long enough to interrupt it."""
     TURN_END = "turn_end"

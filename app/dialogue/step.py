@@ -51,4 +51,3 @@ class Step:
     def new_item_id(self) -> str:
         self.change(items=self.state.items + 1)
         return f"item_{self.state.items}"
-

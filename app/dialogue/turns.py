@@ -14,10 +14,10 @@ from app.dialogue.events import (
     TurnJudged,
     TypedText,
 )
-from app.dialogue.nudges import is_nudge
 from app.dialogue.phrases import Phrase
 from app.dialogue.state import Item, Timer, Utterance
 from app.dialogue.step import Step
+from app.dialogue.words.nudges import is_nudge
 from app.telemetry.trace import TurnTrace
 
 _SEGMENT_SAMPLES = 12 * INPUT_RATE_HZ
@@ -27,10 +27,26 @@ and no segment nears the 30 s that Whisper can see at once."""
 _SECOND_LOOK_S = 0.06
 """A pause between words is looked past this often, until the voice detector says that speech has stopped."""
 
-_UTTERANCE_TIMERS = (Timer.TURN_END, Timer.UTTERANCE, Timer.RECOGNITION, Timer.BARGE_IN)
+_LIKELY_S = 0.25
+"""The voice detector takes at most this long to make up its mind."""
+
+_UTTERANCE_TIMERS = (Timer.LIKELY, Timer.TURN_END, Timer.UTTERANCE, Timer.RECOGNITION, Timer.BARGE_IN)
 
 
 # The user speaks and pauses
+
+
+def speech_likely(step: Step) -> None:
+    """Nothing is lost by listening more closely for a moment."""
+    reply = step.state.reply
+    if step.state.utterance is None and reply is not None and reply.audible:
+        step.do(Duck())
+        step.set_timer(Timer.LIKELY, _LIKELY_S)
+
+
+def likely_no_more(step: Step) -> None:
+    if step.state.utterance is None:
+        replies.resume(step)
 
 
 def speech_started(step: Step, event: SpeechStarted) -> None:

@@ -164,5 +164,7 @@ def test_the_default_models_are_whole_and_convert_to_the_right_special_tokens(st
     tokenizer = AutoTokenizer.from_pretrained(folder)
     assert len(tokenizer("<|im_start|>").input_ids) == 1
     assert tokenizer.convert_tokens_to_ids("<|im_end|>") == tokenizer.eos_token_id
-    text = tokenizer.apply_chat_template([{"role": "user", "content": "Hi"}], tokenize=False, add_generation_prompt=True)
+    text = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "Hi"}], tokenize=False, add_generation_prompt=True
+    )
     assert text.endswith("<|im_start|>assistant\n")

@@ -25,7 +25,9 @@ def _words_whose_sound_left(script: Script) -> str:
 
 async def _interrupt_after(played_ms: int) -> tuple[str, str, str]:
     llm = FakeLanguageModel(replies=[[STORY], ["Fine."]])
-    async with Script(asr=FakeRecognizer(["tell me a story", "stop it"]), llm=llm, turn_={"barge_in_ms": 100}) as script:
+    async with Script(
+        asr=FakeRecognizer(["tell me a story", "stop it"]), llm=llm, turn_={"barge_in_ms": 100}
+    ) as script:
         await script.speak(0.6)
         await script.until(lambda: script.session.playout.played_samples >= played_ms * OUTPUT_RATE_HZ // 1000)
         await script.speak(0.5)
@@ -79,7 +81,9 @@ def test_a_reply_that_nobody_heard_leaves_no_item() -> None:
             await script.speak(0.6)
             await script.until(lambda: len(llm.requests) == 2)
             assert script.history == [("user", "first"), ("user", "second")]
-            assert [message.content for message in llm.requests[1].messages if message.role == "user"] == ["first second"]
+            assert [message.content for message in llm.requests[1].messages if message.role == "user"] == [
+                "first second"
+            ]
 
     run_virtual(conversation())
 

@@ -18,7 +18,6 @@ Action = Callable[[World, int], None]
 _TEXTS = ["yes", "stop", "tell me more", "hello?", "", "", None]
 
 
-
 def whole_turn(world: World, number: int) -> None:
     """The user says something and stops; with a quick recogniser and a sure turn model."""
     world.start_speech()
@@ -159,4 +158,6 @@ def test_hanging_up_stops_everything_and_keeps_what_was_heard(steps: list[tuple[
     assert world.state.closed
     assert [item.text for item in world.state.history] == heard
     assert world.state.next_deadline is None
-    assert all(books.cancelled or books.sound_ended or books.generation != world.current for books in world.replies.values())
+    assert all(
+        books.cancelled or books.sound_ended or books.generation != world.current for books in world.replies.values()
+    )

@@ -57,7 +57,9 @@ def test_a_voice_that_fails_or_stalls_leads_to_a_prepared_line(voice: FakeVoice)
     run_virtual(conversation())
 
 
-@pytest.mark.parametrize("asr", [FakeRecognizer(error=StageUnavailable("deaf")), FakeRecognizer(["late"], delay_s=60.0)])
+@pytest.mark.parametrize(
+    "asr", [FakeRecognizer(error=StageUnavailable("deaf")), FakeRecognizer(["late"], delay_s=60.0)]
+)
 def test_a_recogniser_that_fails_or_hangs_leads_to_an_apology(asr: FakeRecognizer) -> None:
     async def conversation() -> None:
         async with Script(asr=asr) as script:

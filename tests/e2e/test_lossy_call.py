@@ -31,13 +31,9 @@ def _loopback() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize(
-    "burst", [False, True], ids=["5 % random loss", "a burst of 200 ms before the sentence"]
-)
+@pytest.mark.parametrize("burst", [False, True], ids=["5 % random loss", "a burst of 200 ms before the sentence"])
 async def test_loss_leaves_the_transcript_right(burst: bool, store: Path, settings: Settings) -> None:
-    recognizer = FasterWhisperRecognizer(
-        settings.asr, settings.runtime, model_path("whisper-base", store, kind="asr")
-    )
+    recognizer = FasterWhisperRecognizer(settings.asr, settings.runtime, model_path("whisper-base", store, kind="asr"))
     voice = HibariSynthesizer(settings.tts, settings.runtime)
     await recognizer.load()
     await voice.load()

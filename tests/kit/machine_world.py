@@ -52,7 +52,9 @@ class ReplyBooks:
     @property
     def heard(self) -> str:
         """The words whose sound has been played to the end."""
-        return "".join(WORDS[i % len(WORDS)] for i in range(min(self.played // WORD_SAMPLES, self.words_sounded))).strip()
+        return "".join(
+            WORDS[i % len(WORDS)] for i in range(min(self.played // WORD_SAMPLES, self.words_sounded))
+        ).strip()
 
 
 @dataclass

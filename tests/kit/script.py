@@ -68,7 +68,9 @@ class FakeRecognizer:
     async def load(self) -> StageReport:
         return _REPORT
 
-    async def transcribe(self, pcm: Pcm, *, language: str | None = None) -> Transcript:
+    async def transcribe(
+        self, pcm: Pcm, *, language: str | None = None, expected: str = "", known: str = "", partial: bool = False
+    ) -> Transcript:
         self.calls.append(len(pcm))
         await asyncio.sleep(self.delay_s)
         if self.error is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from app.cli import bench
+from app.cli.bench import quality
 from app.cli.main import main
 from app.engine.quality import Quality
 from tests.kit.tiny_models import save_tiny
@@ -51,8 +51,10 @@ def test_too_few_tokens_are_answered_with_the_smallest_number(
 
 def test_the_bar_tells_which_mode_is_being_read(monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.StringIO()
-    monkeypatch.setattr(bench, "Console", partial(Console, file=out, force_terminal=True, width=120, color_system=None))
-    with bench._progress(("none", "int8")) as on_mode:
+    monkeypatch.setattr(
+        quality, "Console", partial(Console, file=out, force_terminal=True, width=120, color_system=None)
+    )
+    with quality._progress(("none", "int8")) as on_mode:
         on_mode(Quality("none", "lean", 192, 12.345, 1.0))
         on_mode(Quality("int8", "native", 192, 12.5, 0.99))
     shown = (

@@ -32,12 +32,11 @@ EXAMPLES = """examples:
   python -m app bench quality --modes none,int8 --json
   python -m app --llm ./my-model bench quality --text book.txt --tokens 20000
 """
-_TEXT = Path(__file__).resolve().parents[2] / "benchmarks" / "texts" / "alice.txt"
+_TEXT = Path(__file__).resolve().parents[3] / "benchmarks" / "texts" / "alice.txt"
 _MODES: tuple[Quantization, ...] = get_args(Quantization)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", choices=("quality",))
     parser.add_argument("--modes", default=",".join(_MODES), help="with commas; the first is what others agree with")
     parser.add_argument(
         "--text", type=Path, default=_TEXT, help="a text file (default: two chapters of Alice in Wonderland)"

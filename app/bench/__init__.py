@@ -1,0 +1,1 @@
+"""Measures Parley as someone who talks to it finds it."""
