@@ -29,10 +29,13 @@ class Playout:
         capacity_s: float = 30.0,
         duck_db: float = 18.0,
         on_played: Callable[[int, int], None] = lambda generation, samples: None,
+        on_read: Callable[[Pcm], None] = lambda pcm: None,
     ) -> None:
+        """``on_read`` gets all that is read, as loud as it leaves, silence included."""
         self._capacity = int(capacity_s * OUTPUT_RATE_HZ)
         self._duck_gain = 10.0 ** (-duck_db / 20.0)
         self._on_played = on_played
+        self._on_read = on_read
         self._chunks: deque[Pcm] = deque()
         self._queued = 0
         self._generation = 0
@@ -42,6 +45,7 @@ class Playout:
         self._gain = 1.0
         self._target_gain = 1.0
         self._fade_out: Pcm | None = None
+        self._aside: Pcm = np.zeros(0, np.int16)
         self._room = asyncio.Event()
         self._room.set()
         self.underruns = 0
@@ -82,6 +86,10 @@ class Playout:
         """Wait until less than the capacity is queued (or all of it was flushed)."""
         await self._room.wait()
 
+    def aside(self, pcm: Pcm) -> None:
+        """Say something before the sound that is being waited for; it counts as no generation's."""
+        self._aside = pcm
+
     def finish(self, generation: int) -> None:
         """Say that ``generation`` has no more sound, so that running dry is no underrun."""
         if generation == self._generation:
@@ -90,9 +98,9 @@ class Playout:
     def flush(self) -> int:
         """Drop all that is queued and refuse more of this generation; returns the samples played of it."""
         if self._chunks and self._played and not self._held:
-            tail = self._take(_RAMP).astype(np.float32) * self._gain
-            self._fade_out = (tail * np.linspace(1.0, 0.0, len(tail), dtype=np.float32)).astype(np.int16)
+            self._fade_out = self._faded(self._take(_RAMP))
         self._chunks.clear()
+        self._aside = self._aside[:0]
         self._queued = 0
         self._finished = True
         self._room.set()
@@ -100,9 +108,13 @@ class Playout:
 
     def hold(self) -> None:
         """Keep silent without losing the place; ``release`` resumes at the same sample."""
+        if self._chunks and self._played and not self._held:
+            self._fade_out = self._faded(self._chunks[0][:_RAMP])
         self._held = True
 
     def release(self) -> None:
+        if self._held and self._played:
+            self._gain = 0.0  # fades in
         self._held = False
 
     def duck(self) -> None:
@@ -117,22 +129,32 @@ class Playout:
     def read(self, count: int) -> Pcm:
         """The next ``count`` samples (int16 ``[count]``), silence where there are none."""
         out = np.zeros(count, np.int16)
+        self._read_into(out)
+        self._on_read(out)
+        return out
+
+    def _read_into(self, out: Pcm) -> None:
         if self._fade_out is not None:
-            length = min(count, len(self._fade_out))
+            length = min(len(out), len(self._fade_out))
             out[:length] = self._fade_out[:length]
             self._fade_out = None
-            return out
-        if self._held or not self._queued:
-            if self._played and not self._finished and not self._held:
-                self.underruns += 1
-            return out
-        pcm = self._take(count)
-        out[: len(pcm)] = self._apply_gain(pcm)
-        self._played += len(pcm)
-        if self._queued < self._capacity:
-            self._room.set()
-        self._on_played(self._generation, self._played)
-        return out
+        elif self._held:
+            return
+        elif len(self._aside):
+            piece, self._aside = self._aside[: len(out)], self._aside[len(out) :]
+            out[: len(piece)] = piece
+        elif self._queued:
+            pcm = self._take(len(out))
+            out[: len(pcm)] = self._apply_gain(pcm)
+            self._played += len(pcm)
+            if self._queued < self._capacity:
+                self._room.set()
+            self._on_played(self._generation, self._played)
+        elif self._played and not self._finished:
+            self.underruns += 1
+
+    def _faded(self, pcm: Pcm) -> Pcm:
+        return (pcm * np.linspace(self._gain, 0.0, len(pcm), dtype=np.float32)).astype(np.int16)
 
     def _take(self, count: int) -> Pcm:
         parts: list[Pcm] = []

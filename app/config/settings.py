@@ -136,6 +136,8 @@ class TurnSettings(Section):
     """Fixed silence that ends a turn with backend "silence"."""
     max_wait_ms: int = Field(2000, ge=200)
     """Longest silence that an "incomplete" verdict can hold a turn open."""
+    unfinished_ms: int = Field(1200, ge=100)
+    """Silence that ends a turn whose words sound as if more were to come ("and the"), though the verdict is "complete"."""
     look_ms: int = Field(200, ge=40)
     """Silence after which the turn model is asked; it wants some at the end of what it hears."""
     early_replies: bool = True

@@ -20,6 +20,22 @@ class Transcribe:
     revision: int
     start_sample: int
     end_sample: int
+    known: str = ""
+    """Words that it begins with, found while it was being spoken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """Recognise what has been said so far of a segment that goes on. A result is not owed, unless it is ``urgent``:
+    then something waits for it."""
+
+    utterance_id: str
+    segment: int
+    revision: int
+    start_sample: int
+    end_sample: int
+    known: str
+    urgent: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +65,13 @@ class Generate:
 
 
 @dataclass(frozen=True, slots=True)
+class Draft:
+    """Let the language model read ``messages`` ahead of the turn; the last may still grow or change."""
+
+    messages: tuple[ChatMessage, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Summarise:
     """Have the model write, when nobody waits for it, what stands for the history before index ``start``:
     the ``summary`` so far and the ``messages`` that are not in it."""
@@ -73,6 +96,13 @@ class SayPhrase:
     """Speak a line prepared at start-up, which works even when the voice is broken."""
 
     generation: int
+    phrase: Phrase
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """Say ``phrase`` before the sound of the reply that is being waited for. It counts for nothing."""
+
     phrase: Phrase
 
 
@@ -123,12 +153,15 @@ class EndSession:
 
 Command: TypeAlias = (
     Transcribe
+    | Preview
     | JudgeTurn
     | DropRecognition
     | Generate
+    | Draft
     | Summarise
     | Say
     | SayPhrase
+    | Aside
     | CancelReply
     | Flush
     | Hold

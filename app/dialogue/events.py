@@ -33,6 +33,17 @@ class TranscriptionFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class Previewed:
+    """The words so far of a segment that goes on; the last may be cut off."""
+
+    utterance_id: str
+    segment: int
+    revision: int
+    text: str
+    language: str
+
+
+@dataclass(frozen=True, slots=True)
 class TurnJudged:
     """The turn model's probability (0..1) that the user has finished."""
 
@@ -68,10 +79,11 @@ class GreetingDue:
 
 @dataclass(frozen=True, slots=True)
 class ReplyText:
-    """The language model wrote ``text`` more."""
+    """The language model wrote ``text`` more, in ``tokens`` tokens."""
 
     generation: int
     text: str
+    tokens: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +182,7 @@ Event: TypeAlias = (
     | SpeechStopped
     | Transcribed
     | TranscriptionFailed
+    | Previewed
     | TurnJudged
     | TypedText
     | AnswerRequested

@@ -1,14 +1,15 @@
 """The conversation as a pure function: ``(state, event, now) -> (state, commands)``.
 
 No I/O, no asyncio, no clock of its own. All races between the user, the stages and the transport
-are orderings of events here. ``turns`` holds what the user's side does, ``replies`` the assistant's,
-``remembering`` what prompts hold of a conversation that has grown long.
+are orderings of events here. The user's side: ``turns``, ``hearing`` (their words), ``overlap`` (speech over the
+assistant), ``typed``. The assistant's: ``answers`` (how a reply begins), ``replies`` (how it goes on and ends),
+``playback``. ``remembering`` is what prompts hold of a conversation that has grown long.
 """
 
 from __future__ import annotations
 
 from app.audio.vad import SpeechLikely, SpeechStarted, SpeechStopped
-from app.dialogue import remembering, replies, turns
+from app.dialogue import answers, hearing, overlap, remembering, replies, turns, typed
 from app.dialogue.commands import Command, DropRecognition, EndSession
 from app.dialogue.events import (
     AnswerRequested,
@@ -18,6 +19,7 @@ from app.dialogue.events import (
     GreetingDue,
     HungUp,
     Played,
+    Previewed,
     ReplyFailed,
     ReplySoundEnded,
     ReplyText,
@@ -41,7 +43,9 @@ def reduce(state: State, event: Event, now: float) -> tuple[State, list[Command]
         return state, []
     step = Step(state, now)
     _apply(step, event)
-    _keep_idle_timer(step)
+    if step.state.leaving and step.state.phase == "listening" and not step.state.closed:
+        _hang_up(step, "goodbye")
+    _keep_idle_timers(step)
     if step.state.phase != state.phase and not step.state.closed:
         step.tell("parley.state", state=step.state.phase)
     return step.state, step.commands
@@ -50,25 +54,27 @@ def reduce(state: State, event: Event, now: float) -> tuple[State, list[Command]
 def _apply(step: Step, event: Event) -> None:
     match event:
         case SpeechLikely():
-            turns.speech_likely(step)
+            overlap.likely(step)
         case SpeechStarted():
             turns.speech_started(step, event)
         case SpeechStopped():
             turns.speech_stopped(step, event)
         case Transcribed():
-            turns.transcribed(step, event)
+            hearing.transcribed(step, event)
         case TranscriptionFailed():
-            turns.transcription_failed(step, event)
+            hearing.transcription_failed(step, event)
+        case Previewed():
+            hearing.previewed(step, event)
         case TurnJudged():
             turns.judged(step, event)
         case TypedText():
-            turns.typed(step, event)
+            typed.typed(step, event)
         case AnswerRequested():
-            turns.answer_requested(step)
+            typed.answer_requested(step)
         case StopRequested():
             replies.interrupt(step)
         case GreetingDue():
-            replies.begin_greeting(step, event.text)
+            answers.begin_greeting(step, event.text)
         case Summarised():
             remembering.summarised(step, event)
         case SummaryFailed():
@@ -114,28 +120,37 @@ def _tick(step: Step, event: Tick) -> None:
             continue
         step.clear_timers(timer)
         match timer:
-            case Timer.BARGE_IN:
-                turns.barged_in(step, event.voiced)
             case Timer.LIKELY:
-                turns.likely_no_more(step)
+                overlap.likely_no_more(step)
+            case Timer.BARGE_IN:
+                overlap.look(step, event.voiced, event.at_sample)
+            case Timer.PARTIAL:
+                hearing.look(step, event.at_sample)
+            case Timer.LOOK:
+                turns.look(step, event.at_sample)
             case Timer.TURN_END:
                 turns.turn_over(step)
             case Timer.UTTERANCE:
                 turns.spoke_too_long(step, event.at_sample)
             case Timer.RECOGNITION:
-                turns.not_recognised(step, "stage_timeout", "Recognition did not answer in time (asr.timeout_s).")
+                hearing.not_recognised(step, "stage_timeout", "Recognition did not answer in time (asr.timeout_s).")
+            case Timer.AWAY:
+                answers.ask_if_away(step)
             case Timer.IDLE:
                 _hang_up(step, "idle")
             case _:
                 replies.overdue(step, timer)
 
 
-def _keep_idle_timer(step: Step) -> None:
-    """The idle clock runs while nobody is doing anything, so the assistant's own thinking never counts."""
-    if step.state.closed or step.state.phase != "listening":
-        step.clear_timers(Timer.IDLE)
-    elif Timer.IDLE not in step.state.timers:
-        step.set_timer(Timer.IDLE, step.state.limits.idle_timeout_s)
+def _keep_idle_timers(step: Step) -> None:
+    """Their clocks run while nobody is doing anything, so the assistant's own thinking never counts."""
+    state, limits = step.state, step.state.limits
+    if state.closed or state.phase != "listening":
+        step.clear_timers(Timer.IDLE, Timer.AWAY)
+    elif Timer.IDLE not in state.timers:
+        step.set_timer(Timer.IDLE, limits.idle_timeout_s)
+        if limits.away_s and state.history and not state.asked_away:
+            step.set_timer(Timer.AWAY, limits.away_s)
 
 
 def _hang_up(step: Step, reason: str) -> None:

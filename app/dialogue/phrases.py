@@ -1,4 +1,4 @@
-"""The few lines that Parley speaks itself, when it cannot answer."""
+"""The few lines that Parley speaks itself."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from enum import StrEnum
 
 
 class Phrase(StrEnum):
-    """What went wrong, as far as the user needs to know."""
+    """What there is to say: mostly what went wrong, as far as the user needs to know."""
 
     NOT_HEARD = "not_heard"
     NO_ANSWER = "no_answer"
     STALLED = "stalled"
     BUSY = "busy"
     NO_VOICE = "no_voice"
+    ONE_MOMENT = "one_moment"
+    STILL_THERE = "still_there"
 
 
 _TEXTS: dict[str, dict[Phrase, str]] = {
@@ -22,6 +24,8 @@ _TEXTS: dict[str, dict[Phrase, str]] = {
         Phrase.STALLED: "Sorry, I lost my thread there. Please ask me again.",
         Phrase.BUSY: "Sorry, I am very busy right now. Please try again in a moment.",
         Phrase.NO_VOICE: "Sorry, I lost my voice for a moment. Please ask me again.",
+        Phrase.ONE_MOMENT: "One moment.",
+        Phrase.STILL_THERE: "Are you still there?",
     },
     "zh": {
         Phrase.NOT_HEARD: "抱歉，我没听清楚，请再说一遍。",
@@ -29,6 +33,8 @@ _TEXTS: dict[str, dict[Phrase, str]] = {
         Phrase.STALLED: "抱歉，我刚才说到一半断了，请再问一次。",
         Phrase.BUSY: "抱歉，我现在很忙，请稍后再试。",
         Phrase.NO_VOICE: "抱歉，我刚才发不出声音，请再问一次。",
+        Phrase.ONE_MOMENT: "请稍等。",
+        Phrase.STILL_THERE: "您还在吗？",
     },
 }
 

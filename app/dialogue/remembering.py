@@ -17,10 +17,14 @@ from app.llm.memory import Entry, begins_turn, cut, prompt_tokens, turns_before
 
 def make_room(step: Step) -> None:
     """Before the model is asked: what no longer fits leaves now, with a summary or without."""
-    memory = step.state.memory
-    entries = _entries(step.state)
-    if prompt_tokens(entries, memory.start, _fixed(step.state)) > memory.budget.room:
-        _leave_out(step, _cut(step.state, entries))
+    if not has_room(step.state):
+        _leave_out(step, _cut(step.state, _entries(step.state)))
+
+
+def has_room(state: State) -> bool:
+    """Whether a prompt fits as things stand."""
+    memory = state.memory
+    return prompt_tokens(_entries(state), memory.start, _fixed(state)) <= memory.budget.room
 
 
 def consider_summary(step: Step) -> None:

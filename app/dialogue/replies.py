@@ -1,12 +1,13 @@
-"""The assistant's side of the machine: how a reply begins, is heard, fails and ends."""
+"""The assistant's side of the machine: how a reply grows, is heard, fails and ends."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Literal
 
-from app.dialogue import remembering
-from app.dialogue.commands import CancelReply, Command, Flush, Generate, Hold, Release, Say, SayPhrase, Unduck
+from app.dialogue import answers, playback, remembering
+from app.dialogue.commands import CancelReply, Flush
 from app.dialogue.events import (
     ClauseSound,
     ClauseStarted,
@@ -17,54 +18,12 @@ from app.dialogue.events import (
     ReplyTextEnded,
 )
 from app.dialogue.phrases import Phrase, phrase_text
-from app.dialogue.state import Reply, Timer, conversation, prompt
+from app.dialogue.state import SAID_CHARS, Reply, Timer, conversation
 from app.dialogue.step import Step
-from app.telemetry.trace import TurnTrace
 
-_STAGE_TIMERS = (Timer.FIRST_TEXT, Timer.STALL, Timer.SOUND)
+_STAGE_TIMERS = (Timer.FIRST_TEXT, Timer.STALL, Timer.SOUND, Timer.FILLER)
+_CLAUSE_END = re.compile(r"[.!?,;:。！？，；：]\s*")
 _REPLY_TIMERS = (*_STAGE_TIMERS, Timer.PLAYBACK, Timer.BARGE_IN)
-
-
-# How a reply begins
-
-
-def begin_answer(step: Step, trace: TurnTrace) -> None:
-    """Ask the language model for the next reply."""
-    remembering.make_room(step)
-    messages = prompt(step.state)
-    reply = _begin(step, None, replace(trace, requested=step.now))
-    step.change_reply(messages=messages)
-    step.set_timer(Timer.FIRST_TEXT, step.state.limits.first_text_timeout_s)
-    _start(step, Generate(reply.generation, messages))
-
-
-def begin_greeting(step: Step, text: str) -> None:
-    """Speak a fixed text that counts as a contribution to the conversation."""
-    reply = _begin(step, None, TurnTrace())
-    step.set_timer(Timer.FIRST_TEXT, step.state.limits.first_text_timeout_s)
-    _start(step, Say(reply.generation, text))
-
-
-def begin_phrase(step: Step, phrase: Phrase) -> None:
-    """Speak one of Parley's own lines; it does not become part of the conversation."""
-    reply = _begin(step, phrase, TurnTrace())
-    step.set_timer(Timer.SOUND, step.state.limits.sound_timeout_s)
-    step.tell("parley.notice", code=phrase.value, text=phrase_text(phrase, step.state.language))
-    _start(step, SayPhrase(reply.generation, phrase))
-
-
-def _begin(step: Step, phrase: Phrase | None, trace: TurnTrace) -> Reply:
-    reply = Reply(step.new_item_id(), step.state.generation + 1, phrase, trace=trace)
-    step.change(reply=reply, generation=reply.generation)
-    if phrase is None:
-        step.tell("response.created", response={"id": reply.id, "status": "in_progress"})
-    return reply
-
-
-def _start(step: Step, command: Command) -> None:
-    step.do(command)
-    if step.state.holding:  # nobody is talked over: it waits for the verdict on what the user is saying
-        step.do(Hold())
 
 
 # How it grows
@@ -74,8 +33,10 @@ def text(step: Step, reply: Reply, event: ReplyText) -> None:
     step.clear_timers(Timer.FIRST_TEXT)
     step.set_timer(Timer.STALL, step.state.limits.stall_timeout_s)
     trace = replace(reply.trace, first_text=reply.trace.first_text or step.now)
-    step.change_reply(text=reply.text + event.text, trace=trace)
-    step.tell("response.output_audio_transcript.delta", response_id=reply.id, item_id=reply.id, delta=event.text)
+    step.change_reply(text=reply.text + event.text, tokens=reply.tokens + event.tokens, trace=trace)
+    if not reply.early:
+        ids = {"response_id": reply.id, "item_id": reply.id}
+        step.tell("response.output_audio_transcript.delta", **ids, delta=event.text)
 
 
 def text_ended(step: Step, event: ReplyTextEnded) -> None:
@@ -101,11 +62,11 @@ def clause_sound(step: Step, reply: Reply, event: ClauseSound) -> None:
         queued_samples=event.queued_samples,
         trace=replace(reply.trace, first_sound=reply.trace.first_sound or step.now),
     )
-    step.clear_timers(Timer.SOUND)
+    step.clear_timers(Timer.SOUND, Timer.FILLER)
     if not event.final:
         step.set_timer(Timer.SOUND, step.state.limits.sound_timeout_s)
     if Timer.PLAYBACK not in step.state.timers:
-        expect_playback(step)
+        playback.expect(step)
 
 
 def sound_ended(step: Step, event: ReplySoundEnded) -> None:
@@ -116,7 +77,7 @@ def sound_ended(step: Step, event: ReplySoundEnded) -> None:
     elif not reply.pending_sound:
         _end_of_sound(step)
     elif Timer.PLAYBACK not in step.state.timers:
-        expect_playback(step)
+        playback.expect(step)
 
 
 # How it is heard
@@ -130,7 +91,7 @@ def played(step: Step, before: Reply, event: Played) -> None:
     if reply.text_ended:
         _tell_timings(step)
     step.clear_timers(Timer.PLAYBACK)
-    expect_playback(step)
+    playback.expect(step)
     if reply.total_samples is not None and not reply.pending_sound:
         _end_of_sound(step)
     else:
@@ -146,35 +107,42 @@ def _expect_sound(step: Step) -> None:
         step.set_timer(Timer.SOUND, step.state.limits.sound_timeout_s)
 
 
-def expect_playback(step: Step) -> None:
-    """Sound that is queued and not held back must be taken by the transport soon."""
-    reply = step.state.reply
-    if reply is not None and reply.pending_sound and not step.state.holding:
-        step.set_timer(Timer.PLAYBACK, step.state.limits.playback_timeout_s)
-
-
-def resume(step: Step) -> None:
-    """The user said nothing after all: go on from the same sample, or at full volume."""
-    if (reply := step.state.reply) is not None:
-        step.do(Unduck() if reply.audible else Release())
-        expect_playback(step)
-
-
 # How it ends
 
 
 def interrupt(step: Step) -> None:
     """Stop the reply here and now. What has been heard of it stays in the conversation, nothing else does."""
-    if (reply := step.state.reply) is not None:
-        step.do(CancelReply(reply.generation), Flush())
+    reply = step.state.reply
+    if reply is None:
+        return
+    step.do(CancelReply(reply.generation), Flush())
+    if reply.early:
+        _drop(step, reply)
+    else:
         _end(step, "cancelled")
 
 
+def drop_early(step: Step) -> None:
+    """The user goes on: what was begun as an answer answers nothing."""
+    if (reply := step.state.reply) is not None and reply.early:
+        interrupt(step)
+
+
+def _drop(step: Step, reply: Reply) -> None:
+    step.clear_timers(*_REPLY_TIMERS)
+    step.change(reply=None)
+    if (utterance := step.state.utterance) is not None:
+        step.change_utterance(wasted_tokens=utterance.wasted_tokens + reply.tokens)
+
+
 def failed(step: Step, reply: Reply, event: ReplyFailed) -> None:
+    if reply.early:
+        _give_up_early(step)
+        return
     _tell_error(step, event.stage, event.code, event.message)
     if event.code == "context_length_exceeded" and not reply.text and remembering.refused(step, reply):
         interrupt(step)
-        begin_answer(step, reply.trace)
+        answers.begin_answer(step, reply.trace)
     elif event.code == "overloaded":
         _fail(step, Phrase.BUSY)
     elif event.stage == "tts":
@@ -188,7 +156,11 @@ def overdue(step: Step, timer: Timer) -> None:
     reply = step.state.reply
     if reply is None:
         return
-    if timer is Timer.PLAYBACK:
+    if reply.early:
+        _give_up_early(step)
+    elif timer is Timer.FILLER:
+        answers.fill(step)
+    elif timer is Timer.PLAYBACK:
         _tell_error(step, "playback", "playback_stalled", "The client takes no sound any more; the reply was given up.")
         interrupt(step)
     elif timer is Timer.SOUND:
@@ -200,6 +172,13 @@ def overdue(step: Step, timer: Timer) -> None:
         _fail(step, Phrase.STALLED if reply.text else Phrase.NO_ANSWER)
 
 
+def _give_up_early(step: Step) -> None:
+    """It is tried again, and failures are told, once the turn is over."""
+    interrupt(step)
+    if step.state.utterance is not None:
+        step.change_utterance(no_early=True)
+
+
 def _tell_error(step: Step, stage: str, code: str, message: str) -> None:
     step.tell("error", error={"type": f"{stage}_error", "code": code, "message": message})
 
@@ -208,6 +187,9 @@ def _fail(step: Step, phrase: Phrase) -> None:
     """Give the reply up: what is queued of it is still played, then ``phrase`` is said."""
     reply = step.state.reply
     assert reply is not None
+    if reply.early:
+        _give_up_early(step)
+        return
     step.clear_timers(*_STAGE_TIMERS)
     step.do(CancelReply(reply.generation))
     reply = step.change_reply(failed_with=phrase, total_samples=reply.queued_samples)
@@ -223,7 +205,7 @@ def _end_of_sound(step: Step) -> None:
         return
     _end(step, "failed")
     if reply.phrase is None:  # a line of Parley's own that fails is not followed by another
-        begin_phrase(step, reply.failed_with)
+        answers.begin_phrase(step, reply.failed_with)
 
 
 def _end(step: Step, status: Literal["completed", "cancelled", "failed"]) -> None:
@@ -231,9 +213,17 @@ def _end(step: Step, status: Literal["completed", "cancelled", "failed"]) -> Non
     reply = step.state.reply
     assert reply is not None
     history = conversation(step.state)
+    if status == "cancelled" and history and history[-1].id == reply.id:
+        history = (*history[:-1], replace(history[-1], unheard=_unheard(reply)))
     _tell_timings(step)
     step.clear_timers(*_REPLY_TIMERS)
-    step.change(reply=None, history=history)
+    step.change(
+        reply=None,
+        history=history,
+        leaving=reply.last and status == "completed",
+        last_said=_said(step, reply),
+        last_said_at=step.now,
+    )
     if reply.phrase is None:
         step.tell(
             "response.output_audio_transcript.done",
@@ -243,6 +233,17 @@ def _end(step: Step, status: Literal["completed", "cancelled", "failed"]) -> Non
         )
         step.tell("response.done", response={"id": reply.id, "status": status, "usage": _usage(reply)})
         remembering.consider_summary(step)
+
+
+def _unheard(reply: Reply) -> str:
+    """What would have come, from the beginning of the clause that was cut: half a clause is no way to go on."""
+    begin = max((match.end() for match in _CLAUSE_END.finditer(reply.text, 0, reply.heard_chars)), default=0)
+    return reply.text[begin:].strip() if reply.heard_text != reply.text.strip() else ""
+
+
+def _said(step: Step, reply: Reply) -> str:
+    text = reply.heard_text if reply.phrase is None else phrase_text(reply.phrase, step.state.language)
+    return text[-SAID_CHARS:] if reply.audible else step.state.last_said
 
 
 def _usage(reply: Reply) -> dict[str, int] | None:
@@ -268,5 +269,6 @@ def _tell_timings(step: Step) -> None:
         item_id=last_user,
         response_id=reply.id,
         timings_ms=reply.trace.timings_ms(),
+        early={"ms": round(reply.early_s * 1000.0, 1), "wasted_tokens": reply.wasted_tokens},
         usage=_usage(reply),
     )

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from typing import Any
 
+from app.audio.echo import EchoGuard
 from app.audio.frames import Pcm
 from app.audio.playout import Playout
 from app.audio.utterance import UtteranceRecorder
@@ -16,6 +17,7 @@ from app.audio.vad import SpeechStarted
 from app.config import Settings
 from app.dialogue import commands as do
 from app.dialogue import events as ev
+from app.dialogue.listening import Listener
 from app.dialogue.machine import reduce
 from app.dialogue.ports import EventSink, WireEvent
 from app.dialogue.setup import budget, limits, sampling
@@ -24,7 +26,7 @@ from app.dialogue.stages import Stages
 from app.dialogue.state import Memory, State
 from app.dialogue.wire import Ping, parse
 from app.errors import InvalidRequest, StageError
-from app.llm import GenerateRequest, LlmEvent, TextDelta
+from app.llm import ChatMessage, GenerateRequest, LlmEvent, TextDelta
 from app.llm.summary import Notes, write_summary
 from app.telemetry.log import log_event
 
@@ -47,10 +49,12 @@ class Session:
         self._settings = settings
         self._send = send
         self._loop = asyncio.get_running_loop()
+        self._echo = EchoGuard() if settings.audio.echo_guard else None
         self._playout = Playout(
             capacity_s=settings.audio.output_buffer_s,
             duck_db=settings.audio.duck_db,
             on_played=lambda generation, samples: self._post(ev.Played(generation, samples)),
+            on_read=self._echo.played if self._echo is not None else lambda pcm: None,
         )
         self._voice = stages.new_voice_detector()
         self._recorder = UtteranceRecorder(
@@ -67,8 +71,11 @@ class Session:
         self._alarm: asyncio.TimerHandle | None = None
         self._sent = 0
         self._group = asyncio.TaskGroup()
-        self._recognitions: dict[tuple[str, int], list[asyncio.Task[None]]] = {}
+        self._listener = Listener(
+            session_id, stages, settings.assistant.language, self._recorder, self._group, self._post
+        )
         self._reply_task: asyncio.Task[None] | None = None
+        self._draft_task: asyncio.Task[None] | None = None
         self._summary_task: asyncio.Task[None] | None = None
         self._started = asyncio.Event()
         self._ended = asyncio.Event()
@@ -93,6 +100,8 @@ class Session:
     def push_audio(self, pcm: Pcm) -> None:
         if self._state.closed:
             return
+        if self._echo is not None:
+            pcm = self._echo.clean(pcm)
         self._recorder.push(pcm)
         for voice in self._voice.push(pcm):
             if isinstance(voice, SpeechStarted):
@@ -158,9 +167,8 @@ class Session:
             self._post(ev.GreetingDue(assistant.greeting))
 
     def _tasks(self) -> list[asyncio.Task[None]]:
-        recognitions = [task for tasks in self._recognitions.values() for task in tasks]
-        others = [task for task in (self._reply_task, self._summary_task) if task is not None]
-        return [*recognitions, *others]
+        own = (self._reply_task, self._draft_task, self._summary_task)
+        return [*self._listener.tasks, *(task for task in own if task is not None)]
 
     # Events in, commands out
 
@@ -185,16 +193,20 @@ class Session:
             case do.Tell():
                 self._tell(command.type, command.fields)
             case do.Transcribe():
-                self._recognise(command.utterance_id, command.revision, self._transcribe(command))
+                self._listener.transcribe(command)
+            case do.Preview():
+                self._listener.preview(command)
             case do.JudgeTurn():
-                self._recognise(command.utterance_id, command.revision, self._judge(command))
+                self._listener.judge(command)
             case do.DropRecognition():
-                for task in self._recognitions.get((command.utterance_id, command.revision), []):
-                    task.cancel()
+                self._listener.drop(command.utterance_id, command.revision)
             case do.Generate():
+                self._drop_draft()  # the worker keeps what it has read
                 self._playout.begin(command.generation)
-                request = GenerateRequest(command.messages, sampling(self._settings), self._id, spoken=True)
-                self._speak(command.generation, self._stages.llm.generate(request))
+                self._speak(command.generation, self._stages.llm.generate(self._request(command.messages)))
+            case do.Draft():
+                self._drop_draft()
+                self._draft_task = self._group.create_task(self._draft(command))
             case do.Summarise():
                 self._summary_task = self._group.create_task(self._summarise(command))
             case do.Say():
@@ -202,6 +214,8 @@ class Session:
                 self._speak(command.generation, _fixed_text(command.text))
             case do.SayPhrase():
                 self._say_phrase(command)
+            case do.Aside():
+                self._playout.aside(self._stages.phrases.sound(command.phrase))
             case do.CancelReply():
                 self._playout.finish(command.generation)
                 if self._reply_task is not None:
@@ -244,44 +258,6 @@ class Session:
 
     # Work
 
-    def _recognise(self, utterance_id: str, revision: int, work: Any) -> None:
-        key = (utterance_id, revision)
-        task = self._group.create_task(work)
-        tasks = self._recognitions.setdefault(key, [])
-        tasks.append(task)
-        task.add_done_callback(lambda done: self._forget_recognition(key, done))
-
-    def _forget_recognition(self, key: tuple[str, int], task: asyncio.Task[None]) -> None:
-        tasks = self._recognitions.get(key, [])
-        tasks.remove(task)
-        if not tasks:
-            self._recognitions.pop(key, None)
-
-    async def _transcribe(self, command: do.Transcribe) -> None:
-        ids = (command.utterance_id, command.segment, command.revision)
-        language = self._settings.assistant.language
-        pcm = self._recorder.slice(command.start_sample, command.end_sample)
-        try:
-            result = await self._stages.asr.transcribe(pcm, language=None if language == "auto" else language)
-        except StageError as error:
-            log_event(_log, "recognition_failed", level=logging.WARNING, session=self._id, code=error.code)
-            self._post(ev.TranscriptionFailed(*ids, error.code, str(error)))
-        except Exception as error:
-            log_event(_log, "recognition_broke", level=logging.ERROR, error=error, session=self._id)
-            self._post(ev.TranscriptionFailed(*ids, "internal_error", "Recognition broke; see the server's log."))
-        else:
-            self._post(ev.Transcribed(*ids, result.text, result.language))
-
-    async def _judge(self, command: do.JudgeTurn) -> None:
-        assert self._stages.turn is not None
-        pcm = self._recorder.slice(command.start_sample, command.end_sample)
-        try:
-            completeness = await self._stages.turn.completeness(pcm)
-        except Exception as error:  # the longest pause decides then; nothing is lost but time
-            log_event(_log, "turn_model_failed", level=logging.WARNING, error=error, session=self._id)
-        else:
-            self._post(ev.TurnJudged(command.utterance_id, command.revision, completeness))
-
     def _speak(self, generation: int, events: AsyncGenerator[LlmEvent, None]) -> None:
         self._reply_task = self._group.create_task(self._guard_reply(generation, events))
 
@@ -293,6 +269,22 @@ class Session:
             log_event(_log, "reply_broke", level=logging.ERROR, error=error, session=self._id)
             message = "The reply broke; see the server's log."
             self._post(ev.ReplyFailed(generation, "llm", "internal_error", message))
+
+    def _drop_draft(self) -> None:
+        if self._draft_task is not None:
+            self._draft_task.cancel()
+            self._draft_task = None
+
+    async def _draft(self, command: do.Draft) -> None:
+        try:
+            await self._stages.llm.extend(self._request(command.messages))
+        except StageError as error:  # a hint that was not taken
+            log_event(_log, "draft_failed", level=logging.DEBUG, session=self._id, code=error.code)
+        except Exception as error:
+            log_event(_log, "draft_broke", level=logging.ERROR, error=error, session=self._id)
+
+    def _request(self, messages: tuple[ChatMessage, ...]) -> GenerateRequest:
+        return GenerateRequest(messages, sampling(self._settings), self._id, spoken=True)
 
     async def _summarise(self, command: do.Summarise) -> None:
         try:

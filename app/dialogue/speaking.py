@@ -55,8 +55,8 @@ class ReplySpeaker:
             async with aclosing(events) as stream:
                 async for event in stream:
                     match event:
-                        case TextDelta(text=text):
-                            self._post(ReplyText(self._generation, text))
+                        case TextDelta(text=text, tokens=tokens):
+                            self._post(ReplyText(self._generation, text, tokens))
                             for clause in splitter.feed(text):
                                 await self._clauses.put(clause)
                         case Finished():

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from app.dialogue.phrases import Phrase
+from app.dialogue.words.endpoint import Patience
 from app.llm import ChatMessage, Usage
 from app.llm.memory import Budget, TokenGauge, system_text
 from app.telemetry.trace import TurnTrace
@@ -21,7 +22,11 @@ class Timer(StrEnum):
     LIKELY = "likely"
     """What seemed to become speech over the assistant has not."""
     BARGE_IN = "barge_in"
-    """Speech over the assistant has lasted long enough to interrupt it."""
+    """Speech over the assistant has gone on: what it is must be found out."""
+    PARTIAL = "partial"
+    """The user has been speaking for a while: a look at the words so far."""
+    LOOK = "look"
+    """The pause is long enough for the turn model to be asked."""
     TURN_END = "turn_end"
     """The pause has lasted long enough to end the turn whatever the turn model thinks."""
     UTTERANCE = "utterance"
@@ -32,11 +37,18 @@ class Timer(StrEnum):
     """The language model paused in mid-reply for too long."""
     SOUND = "sound"
     """A clause was given to the voice and has not become sound."""
+    FILLER = "filler"
+    """The answer takes long; say that it is coming."""
     PLAYBACK = "playback"
     """Sound is queued and the transport does not take it."""
+    AWAY = "away"
+    """Nobody has said anything for a while: ask if the user is still there."""
     IDLE = "idle"
     """Nobody has said anything for a long time."""
 
+
+SAID_CHARS = 240
+"""How much of what was said last is remembered, to know an echo of it by: some 15 s."""
 
 Phase: TypeAlias = Literal["listening", "hearing", "thinking", "speaking"]
 
@@ -47,11 +59,16 @@ class Limits:
 
     silence_s: float
     pre_roll_samples: int
-    turn_threshold: float | None
+    partial_s: float
+    """0: words are not looked at while they are spoken."""
+    look_s: float
+    patience: Patience | None
     """None: no turn model, the pause alone decides."""
     turn_wait_s: float
     """Pause after which the turn ends regardless, counted from the end of speech."""
+    early_replies: bool
     barge_in_s: float
+    barge_in_max_s: float
     max_utterance_s: float
     recognition_timeout_s: float
     first_text_timeout_s: float
@@ -59,6 +76,11 @@ class Limits:
     sound_timeout_s: float
     playback_timeout_s: float
     idle_timeout_s: float
+    away_s: float
+    """0: never ask."""
+    filler_s: float
+    """0: no fillers."""
+    hang_up_on_goodbye: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +92,8 @@ class Item:
     text: str
     pinned: bool = False
     """Stays in prompts however long the conversation gets."""
+    unheard: str = ""
+    """Of an interrupted reply: how it would have gone on, from the clause that was cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +118,33 @@ class Utterance:
 
     It is made of segments: a long one is closed at a pause, so that recognition keeps up with the
     speaker. ``texts`` holds the words of the segments closed so far (None: still being recognised);
-    ``start_sample``, ``text`` belong to the one that is open. ``revision`` counts the pauses after which
-    recognition of the open segment was started: results of an older one are stale.
+    ``start_sample``, ``text``, ``partial`` and ``confirmed`` belong to the one that is open. ``revision`` counts the
+    pauses after which recognition of the open segment was started: results of an older one are stale.
     """
 
     id: str
     start_sample: int
+    began: float = 0.0
+    """When speech was noticed, in seconds of the machine's clock."""
     speaking: bool = True
     revision: int = 0
     texts: tuple[str | None, ...] = ()
     text: str | None = None
+    partial: str | None = None
+    """What was heard of the open segment while it was spoken; None: nobody has listened yet."""
+    confirmed: str = ""
+    """Its beginning, on which two successive partials agreed."""
     language: str = ""
+    completeness: float | None = None
+    """The turn model's probability that this pause is the end; None: not known (yet)."""
+    overlapping: bool = False
+    """It began over the assistant, and whether it interrupts is not decided."""
+    dismissed: bool = False
+    """So far it has been noise or echo: the assistant speaks on."""
+    no_early: bool = False
+    """A reply that was begun early has failed: the next one waits for the end of the turn."""
+    wasted_tokens: int = 0
+    """Of replies that were begun early for words that then went on."""
     over: bool = False
     """The turn is over: as soon as all words are there it is answered."""
     trace: TurnTrace = TurnTrace()
@@ -125,7 +165,18 @@ class Reply:
     id: str
     generation: int
     phrase: Phrase | None = None
+    early: bool = False
+    """Begun before the turn was over: nobody knows of it yet, and it may be dropped without a trace."""
+    early_s: float = 0.0
+    """How long before the end of the turn it was begun."""
+    wasted_tokens: int = 0
+    """Of earlier replies to the same turn that were dropped."""
+    held: bool = False
+    """Silent in the middle of its sound, while the user says something over it."""
+    last: bool = False
+    """It answers a goodbye: the call ends with it."""
     text: str = ""
+    tokens: int = 0
     text_ended: bool = False
     clauses: tuple[tuple[tuple[int, int], ...], ...] = ()
     """Per clause: (end in ``text``, end in samples) of each word."""
@@ -185,6 +236,13 @@ class State:
     """Ids given out so far."""
     timers: Mapping[Timer, float] = field(default_factory=lambda: MappingProxyType({}))
     """Deadlines, in seconds of the clock that the events are stamped with."""
+    last_said: str = ""
+    """The end of what the assistant said last, its own lines included: what an echo would sound like."""
+    last_said_at: float = 0.0
+    asked_away: bool = False
+    """The user has been asked if they are there, and has not said anything since."""
+    leaving: bool = False
+    """The goodbyes have been said."""
     closed: bool = False
 
     @property

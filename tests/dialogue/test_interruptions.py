@@ -52,7 +52,7 @@ def test_history_and_next_prompt_hold_exactly_the_words_that_were_heard(played_m
 def test_an_interrupted_reply_stops_within_200_ms_with_no_token_or_frame_after() -> None:
     async def conversation() -> None:
         llm = FakeLanguageModel(replies=[[" ".join(["word"] * 400)]], token_s=0.05)
-        async with Script(asr=FakeRecognizer(["go on", ""]), llm=llm) as script:
+        async with Script(asr=FakeRecognizer(["tell me", "no I meant the other one"]), llm=llm) as script:
             await script.speak(0.5)
             await script.until(lambda: script.phase == "speaking")
             await script.wait(1.0)

@@ -15,7 +15,8 @@ from tests.kit.machine_world import WORD_SAMPLES, World
 
 Action = Callable[[World, int], None]
 
-_TEXTS = ["yes", "stop", "tell me more", "hello?", "", "", None]
+_TEXTS = ["yes", "stop", "tell me more", "hello?", "", "", None, "mm-hm", "go on", "and the", "one two"]
+_HALF_SAID = ["mm", "no", "", "tell me", "tell me more", "one two"]
 
 
 def whole_turn(world: World, number: int) -> None:
@@ -23,6 +24,7 @@ def whole_turn(world: World, number: int) -> None:
     world.start_speech()
     world.advance(0.3)
     world.stop_speech()
+    world.advance(0.06)  # the turn model is asked
     world.recognise(-1, "tell me more")
     world.judge(-1, 1.0)
 
@@ -49,6 +51,9 @@ ACTIONS: list[Action] = [
     lambda w, n: w.recognise(n, _TEXTS[n % len(_TEXTS)]),
     lambda w, n: w.recognise(0, _TEXTS[n % len(_TEXTS)]),
     lambda w, n: w.judge(n, (n % 5) / 4),
+    lambda w, n: w.preview(n, _HALF_SAID[n % len(_HALF_SAID)]),
+    lambda w, n: w.preview(-1, _HALF_SAID[n % len(_HALF_SAID)]),
+    lambda w, n: w.seem_to_speak(),
     whole_turn,
     whole_turn,
     fluent_reply,

@@ -37,7 +37,10 @@ def check(world: World, new_prompts: int) -> None:
     for messages in world.prompts[len(world.prompts) - new_prompts :]:
         length = sum(memory.gauge.tokens(message.content) for message in messages)
         assert length <= memory.budget.room or memory.start == last, "it fits, unless nothing more can leave"
-        assert messages[-1].content.endswith(history[last].text)
+        reply = world.state.reply
+        early = reply is not None and reply.early and world.state.utterance is not None
+        asked = world.state.utterance.words if early else history[last].text
+        assert messages[-1].content.endswith(asked)
     for item in history:
         if item.pinned and new_prompts:
             assert any(item.text in message.content for message in world.prompts[-1])

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from app.audio.vad import SpeechStarted, SpeechStopped
+from app.audio.vad import SpeechLikely, SpeechStarted, SpeechStopped
 from app.dialogue import commands as do
 from app.dialogue import events as ev
 from app.dialogue.machine import reduce
 from app.dialogue.state import Limits, State, conversation
+from app.dialogue.words.endpoint import Patience
 from app.llm import ChatMessage, Usage
 
 LIMITS = Limits(
     silence_s=0.2,
     pre_roll_samples=6400,
-    turn_threshold=0.5,
+    partial_s=0.7,
+    look_s=0.25,
+    patience=Patience(complete_s=0.25, unfinished_s=1.2, longest_s=2.0, threshold=0.5),
     turn_wait_s=2.0,
-    barge_in_s=0.35,
+    early_replies=True,
+    barge_in_s=0.4,
+    barge_in_max_s=1.2,
     max_utterance_s=60.0,
     recognition_timeout_s=5.0,
     first_text_timeout_s=5.0,
@@ -28,6 +33,9 @@ LIMITS = Limits(
     sound_timeout_s=5.0,
     playback_timeout_s=5.0,
     idle_timeout_s=600.0,
+    away_s=30.0,
+    filler_s=2.5,
+    hang_up_on_goodbye=True,
 )
 WORD_SAMPLES = 9600
 WORDS = ["one ", "two, ", "three ", "four. ", "five ", "six "]
@@ -63,7 +71,9 @@ class World:
     now: float = 100.0
     sample: int = 0
     recognitions: list[do.Transcribe] = field(default_factory=list)
+    previews: list[do.Preview] = field(default_factory=list)
     judgements: list[do.JudgeTurn] = field(default_factory=list)
+    drafts: list[do.Draft] = field(default_factory=list)
     summaries: list[do.Summarise] = field(default_factory=list)
     replies: dict[int, ReplyBooks] = field(default_factory=dict)
     current: int = 0
@@ -71,6 +81,7 @@ class World:
     held: bool = False
     told: list[do.Tell] = field(default_factory=list)
     prompts: list[tuple[ChatMessage, ...]] = field(default_factory=list)
+    created: set[str] = field(default_factory=set)
     said: dict[str, str] = field(default_factory=dict)
     """Non-empty words recognised for an utterance, by its id, in the revision that counted last."""
 
@@ -83,6 +94,11 @@ class World:
         match command:
             case do.Transcribe():
                 self.recognitions.append(command)
+            case do.Preview():
+                self.previews.append(command)
+            case do.Draft():
+                assert self.state.reply is None or not self.state.reply.early
+                self.drafts.append(command)
             case do.JudgeTurn():
                 self.judgements.append(command)
             case do.Generate():
@@ -108,7 +124,14 @@ class World:
             case do.Release():
                 self.held = False
             case do.Tell():
+                self._check_told(command)
                 self.told.append(command)
+
+    def _check_told(self, tell: do.Tell) -> None:
+        if tell.type == "response.created":
+            self.created.add(tell.fields["response"]["id"])
+        elif "response_id" in tell.fields:
+            assert tell.fields["response_id"] in self.created, "nothing is told of a reply begun early"
 
     def _begin(self, books: ReplyBooks) -> None:
         assert books.generation > self.current, "generations only grow"
@@ -127,6 +150,9 @@ class World:
         self.sample += 320
         self.post(SpeechStarted(self.sample))
 
+    def seem_to_speak(self) -> None:
+        self.post(SpeechLikely(self.sample))
+
     def stop_speech(self) -> None:
         self.now += 0.2
         self.sample += 3200
@@ -142,6 +168,13 @@ class World:
             self.post(failure)
         else:
             self.post(ev.Transcribed(work.utterance_id, work.segment, work.revision, text, "en"))
+
+    def preview(self, pick: int, text: str) -> None:
+        """A look at words half said comes back, or (no text) is never answered."""
+        if self.previews:
+            work = self.previews.pop(pick % len(self.previews))
+            if text:
+                self.post(ev.Previewed(work.utterance_id, work.segment, work.revision, text, "en"))
 
     def judge(self, pick: int, completeness: float) -> None:
         if self.judgements:
@@ -231,6 +264,12 @@ class World:
         ids = [item.id for item in conversation(self.state)]
         assert len(ids) == len(set(ids)), "one item per reply and per utterance"
         assert all(item.text for item in conversation(self.state)), "no empty items"
+        if self.state.holding:
+            assert self.held, "nobody is talked over"
+        reply = self.state.reply
+        if reply is not None and reply.held:
+            assert self.held
+            assert self.state.utterance is not None, "silent only while somebody else speaks"
         if not self.state.closed:
             assert self.state.next_deadline is not None, f"{self.state.phase} has no way out by itself"
 

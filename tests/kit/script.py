@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from app.asr import Transcript
-from app.audio.frames import FRAME_MS, INPUT_FRAME, OUTPUT_FRAME, OUTPUT_RATE_HZ, Pcm
+from app.audio.frames import FRAME_MS, INPUT_FRAME, INPUT_RATE_HZ, OUTPUT_FRAME, OUTPUT_RATE_HZ, Pcm
 from app.audio.vad import SpeechStarted, SpeechStopped, VadEvent
 from app.config import Settings
 from app.dialogue.phrasebook import PhraseBook
@@ -57,13 +57,21 @@ class LoudnessDetector:
 
 @dataclass
 class FakeRecognizer:
-    """Answers with the next of ``texts`` (or what ``hear`` makes of the sound) after ``delay_s``."""
+    """Answers with the next of ``texts`` (or what ``hear`` makes of the sound) after ``delay_s``.
+
+    A look at an utterance that goes on (``going_on``) gets the next of ``previews``, or as much of the text to come as
+    was said of it at four words a second.
+    """
 
     texts: list[str] = field(default_factory=list)
     delay_s: float = 0.1
     error: Exception | None = None
     calls: list[int] = field(default_factory=list)
     hear: Callable[[Pcm], str] | None = None
+    previews: list[str] = field(default_factory=list)
+    known: list[str] = field(default_factory=list)
+    """What each transcription of a whole utterance was told to begin with."""
+    going_on: Callable[[], bool] = lambda: False
 
     async def load(self) -> StageReport:
         return _REPORT
@@ -71,13 +79,24 @@ class FakeRecognizer:
     async def transcribe(
         self, pcm: Pcm, *, language: str | None = None, expected: str = "", known: str = "", partial: bool = False
     ) -> Transcript:
-        self.calls.append(len(pcm))
+        going_on = self.going_on()
+        if not going_on:
+            self.calls.append(len(pcm))
+            self.known.append(known)
         await asyncio.sleep(self.delay_s)
         if self.error is not None:
             raise self.error
+        if going_on and self.hear is None:
+            return Transcript(self._so_far(len(pcm) / INPUT_RATE_HZ), "en")
         if self.hear is not None:
             return Transcript(self.hear(pcm), "en")
         return Transcript(self.texts.pop(0) if self.texts else "", "en")
+
+    def _so_far(self, seconds: float) -> str:
+        if self.previews:
+            return self.previews.pop(0)
+        words = self.texts[0].split(" ") if self.texts else []
+        return " ".join(words[: int(seconds * 4)])
 
     async def close(self) -> None: ...
 
@@ -97,6 +116,7 @@ class FakeLanguageModel:
     first_token_s: float = 0.05
     token_s: float = 0.01
     requests: list[GenerateRequest] = field(default_factory=list)
+    drafts: list[GenerateRequest] = field(default_factory=list)
     tokens_sent: int = 0
     running: int = 0
     ended_sessions: list[str] = field(default_factory=list)
@@ -130,6 +150,7 @@ class FakeLanguageModel:
             self.running -= 1
 
     async def extend(self, request: GenerateRequest) -> Usage:
+        self.drafts.append(request)
         return Usage(0, 0, 0)
 
     async def truncate(self, session_id: str, heard_tokens: int) -> None: ...
@@ -217,6 +238,7 @@ class Script:
             turn=self.turn,
             phrases=phrases,
         )
+        self.asr.going_on = self._user_is_speaking
         self.session = Session("sess_test", stages, self.settings, self._on_event)
         await self.session.started()
         self._clock = self.loop.create_task(self._transport())
@@ -245,6 +267,10 @@ class Script:
                 self.reply_words = list(reply.clauses)
             next_at += self._frame_s
             await asyncio.sleep(next_at - self.loop.time())
+
+    def _user_is_speaking(self) -> bool:
+        utterance = self.session.state.utterance
+        return utterance is not None and utterance.speaking
 
     # What the user does
 

@@ -1,0 +1,36 @@
+"""How queued sound is kept back and let go again."""
+
+from __future__ import annotations
+
+from app.dialogue.commands import Hold, Release, Unduck
+from app.dialogue.state import Timer
+from app.dialogue.step import Step
+
+
+def silence(step: Step) -> None:
+    """Stop in the middle of a word, to go on from there or not at all."""
+    step.do(Hold())
+    step.change_reply(held=True)
+    step.clear_timers(Timer.PLAYBACK)
+
+
+def resume(step: Step) -> None:
+    """The user said nothing after all: go on from the same sample, at full volume."""
+    reply = step.state.reply
+    if reply is None:
+        return
+    if reply.held:
+        step.do(Release())
+        reply = step.change_reply(held=False)
+    if reply.audible:
+        step.do(Unduck())
+    elif not step.state.holding:
+        step.do(Release())
+    expect(step)
+
+
+def expect(step: Step) -> None:
+    """Sound that is queued and not held back must be taken by the transport soon."""
+    reply = step.state.reply
+    if reply is not None and reply.pending_sound and not step.state.holding and not reply.held:
+        step.set_timer(Timer.PLAYBACK, step.state.limits.playback_timeout_s)
