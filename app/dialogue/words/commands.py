@@ -28,7 +28,7 @@ _ONLY_STOPS = phrases(
 """The same, but only as the whole of what was said."""
 
 _NOT_STOPS = phrases(
-    "no problem|no worries|no doubt|no kidding|no wonder|stop by|wait for it",
+    "no problem|no worries|no doubt|no kidding|no wonder|stop by|non stop|wait for it",
     "不错|不錯|不客气|不客氣|不用谢|不用謝|别人|別人|别的|別的|等于|等於|停车|停車|不过|不過",
 )
 """Beginnings that look like the above and are none."""

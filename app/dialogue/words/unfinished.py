@@ -19,7 +19,7 @@ _OPEN_WORDS = phrases(
     # Conjunctions. "Though", "that" and "then" end sentences well enough.
     "and|or|but|nor|because|cause|cuz|if|unless|until|whether|while|whereas|although|than|whenever|wherever|plus|as|since"
     "|so that|even if|even though|as if|as though|in case|provided that|given that|such as|as well as|for example|for instance"
-    "|and then|or maybe|or like|i was|we were|i'm|you're|we're|they're|there's|there are|it's like|i think that|i know that",
+    "|and then|or maybe|that maybe|and maybe|but maybe|that perhaps|or like|i was|we were|i'm|you're|we're|they're|there's|there are|it's like|i think that|i know that",
     # Articles, possessives and what else needs a noun. "Her" and "his" may stand alone.
     "a|an|the|my|your|our|their|its|every|very|another|these kinds of|some kind of|a lot of",
     # Fillers.
@@ -101,8 +101,25 @@ _LIST_OPENERS = phrases(
     "|第一|第二|第三|首先|其次|另外|那个|那個|这个|這個|那|我|我是|我叫|这是|這是|你|请|請"
 )
 """With these as all of a sentence a speaker has only begun. A lone number is an answer all the same: see below."""
-_ANSWERS = phrases("one|a|b|first|second|third|next|这个|這個|那个|那個|第一|第二|第三|我|你")
+_ANSWERS = phrases("one|a|b|这个|這個|那个|那個|我|你")
 """...and these are answers when they are all of the turn."""
+
+
+_ASKED_WHOLE = phrases(
+    "and|or|but|because|if|can you|could you|would you|can i|could i|may i|und|oder|et|y|可是|但是|所以|然后|因为"
+)
+"""Short questions that would be openings without their question mark."""
+
+_CONDITIONS = _words("if when whenever while although though once unless until after before since as")
+_SUBJECTS = _words(
+    "i you he she it we they i'm you're he's she's it's we're they're i've you've there there's the this that these those my your our "
+    "his her their a an someone somebody everyone people"
+)
+_CONDITION_MOST_WORDS = 7
+"""A longer one has its consequence in it, even where the recogniser set no comma between them."""
+_WHOLE_CONDITIONS = phrases(
+    "if you want|if you like|if you wish|if you must|if you insist|if you say so|if you please|if it helps"
+)
 
 
 def sounds_unfinished(words: str) -> bool:
@@ -119,11 +136,11 @@ def sounds_unfinished(words: str) -> bool:
     if still_dictating(words):
         return True
     closed, opened = ends_with(said, _CLOSED_ENDS), ends_with(said, _OPEN_WORDS)
-    if asked and opened == len(said):  # "And?", "Can you?"
+    if asked and said in _ASKED_WHOLE:
         return False
     if opened or closed:
         return opened > closed
-    return _preposition_dangles(clause, asked) or _subject_only(clause)
+    return _preposition_dangles(clause, asked) or _subject_only(clause) or (not asked and _condition_only(words, said))
 
 
 def _preposition_dangles(clause: Sequence[str], asked: bool) -> bool:
@@ -158,3 +175,14 @@ def _subject_only(clause: Sequence[str]) -> bool:
         return False
     before = clause[:-1]
     return before[0] in _POSSESSED and before[-1] not in _PRONOUNS and not _WH & {*before}
+
+
+def _condition_only(words: str, said: tuple[str, ...]) -> bool:
+    """ "If it rains tomorrow" wants its consequence, "when I was young" its story."""
+    return (
+        3 <= len(said) <= _CONDITION_MOST_WORDS
+        and said[0] in _CONDITIONS
+        and said[1] in _SUBJECTS
+        and "," not in words
+        and not ends_with(said, _WHOLE_CONDITIONS)
+    )
