@@ -1,0 +1,64 @@
+"""Numbers being dictated: one group after another, with a pause after each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from app.dialogue.words.plain import plain
+
+_DIGITS = frozenset(
+    ["zero", "oh", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", *"零一二三四五六七八九〇幺"]
+)
+_REPEATS = {"double": 2, "triple": 3}
+_NUMERAL = re.compile(r"\+?\d+")
+
+_WHOLE_LENGTHS = (
+    # What is being dictated, and how many digits it has at least when it is whole.
+    (frozenset({"card", "卡"}), 15),
+    (frozenset({"phone", "mobile", "cell", "telephone", "tel", "fax", "call", "ring", "电", "電", "手"}), 10),
+    (frozenset({"zip", "postal", "postcode", "邮", "郵"}), 5),
+    (frozenset({"code", "pin", "passcode", "password", "密", "码", "碼"}), 4),
+    (frozenset({"number", "account", "号", "號"}), 7),
+)
+_OWN = frozenset({"my", "is", "at", "me", "it's", "the", "our", "是", "我"})
+_ASKING = frozenset(
+    {"what", "what's", "who", "whose", "which", "how", "why", "when", "where", "calculate", "什", "谁", "誰", "多"}
+)
+_BARE_LENGTHS = range(3, 10)
+"""Nothing but digits, said one by one: fewer are an answer ("five"), a phone number has ten."""
+_LOCAL_LENGTH = 7
+"""A whole phone number where no area code is needed."""
+
+
+def still_dictating(words: str) -> bool:
+    """True when ``words`` end in digits and what they belong to has more of them."""
+    said = plain(words)
+    digits, groups = _digits_at_end(said)
+    if not digits:
+        return False
+    before = said[: len(said) - groups]
+    if not before:
+        return groups > 1 and digits in _BARE_LENGTHS and digits != _LOCAL_LENGTH
+    if not _OWN & {*before} or _ASKING & {*before}:
+        return False
+    for cues, whole in _WHOLE_LENGTHS:
+        if cues & {*before}:
+            return digits < whole and digits != _LOCAL_LENGTH
+    return False
+
+
+def _digits_at_end(said: Sequence[str]) -> tuple[int, int]:
+    """How many digits ``said`` ends with, and in how many words."""
+    digits = groups = 0
+    for index in range(len(said) - 1, -1, -1):
+        word = said[index]
+        if word in _DIGITS:
+            times = _REPEATS.get(said[index - 1], 1) if index else 1
+            digits += times
+        elif _NUMERAL.fullmatch(word):
+            digits += len(word.lstrip("+"))
+        elif word not in _REPEATS:
+            break
+        groups += 1
+    return digits, groups

@@ -1,0 +1,81 @@
+"""Our own words are known when they come back, and nobody else's are taken for them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.dialogue.words.echo import is_echo
+
+SPOKEN = "The weather in Paris is sunny today, with a high of twenty degrees. If you are disposed to walk, yes"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "The weather in Paris is sunny today",
+        "weather in paris",
+        "sunny today with a high",
+        "If you are ill-sposed to walk",
+        "Sunny today with the high of 20 degrees.",
+        "The whether in Paris is sonny today with a high of twenty the Greece",
+        "to walk",
+        "walk, yes.",
+        "Yes.",
+        "disposed to walk yes",
+    ],
+)
+def test_what_was_just_spoken_is_an_echo_however_badly_heard(words: str) -> None:
+    assert is_echo(words, SPOKEN)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "...",
+        "is",
+        "Sunny?",
+        "the",
+        "Paris is",
+        "stop",
+        "no",
+        "What about London?",
+        "What is the weather in London?",
+        "sunny today stop",
+        "Stop, sunny today with a high",
+        "sunny today but what about tomorrow in London",
+        "the weather is with you if yes",
+    ],
+)
+def test_what_the_user_says_is_no_echo(words: str) -> None:
+    assert not is_echo(words, SPOKEN)
+
+
+def test_a_short_word_is_an_echo_only_where_the_reply_has_just_come_to_it() -> None:
+    assert is_echo("Yes", "I would say yes")
+    assert not is_echo("Yes", "Yes, I would say that this is the best way")
+    assert not is_echo("Stop", "You can stop at any time")
+    assert is_echo("Stop.", "press the button called stop")
+
+
+def test_chinese_is_compared_by_the_character() -> None:
+    assert is_echo("今天巴黎天气晴朗", "你好，今天巴黎天气很晴朗，最高二十度")
+    assert not is_echo("明天伦敦怎么样", "你好，今天巴黎天气很晴朗，最高二十度")
+    assert not is_echo("停", "你好，今天巴黎天气很晴朗")
+
+
+@given(st.text(), st.text())
+def test_any_text_is_judged(words: str, spoken: str) -> None:
+    assert is_echo(words, spoken) in (True, False)
+    assert not is_echo(words, "")
+
+
+@given(
+    st.lists(st.sampled_from(["rain", "sun", "wind", "cloud", "river", "mountain"]), min_size=3, max_size=12), st.data()
+)
+def test_any_passage_of_three_words_is_found_again(spoken: list[str], data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(spoken) - 3))
+    end = data.draw(st.integers(start + 3, len(spoken)))
+    assert is_echo(" ".join(spoken[start:end]), " ".join(spoken))

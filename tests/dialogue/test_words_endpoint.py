@@ -1,0 +1,57 @@
+"""The silence that ends a turn: short when all says that the user is done, and never endless."""
+
+from __future__ import annotations
+
+from math import nan
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.dialogue.words.endpoint import Patience, patience_s
+
+PATIENCE = Patience(complete_s=0.2, unfinished_s=1.2, longest_s=2.0, threshold=0.5)
+
+
+def test_a_finished_sentence_that_sounds_finished_is_answered_at_once() -> None:
+    assert patience_s(0.9, "What is that for?", PATIENCE) == pytest.approx(0.2)
+
+
+def test_words_nobody_ends_on_outweigh_the_turn_model() -> None:
+    assert patience_s(0.99, "I would like to.", PATIENCE) == pytest.approx(1.2)
+
+
+def test_a_turn_without_words_yet_waits_as_long_as_may_be() -> None:
+    assert patience_s(0.99, None, PATIENCE) == 2.0
+
+
+def test_an_unfinished_sound_waits_less_the_more_finished_the_words_are() -> None:
+    broken_off, open_, whole = (patience_s(0.1, words, PATIENCE) for words in ("I went to the", "I went", "I went."))
+    assert 2.0 >= broken_off > open_ > whole > 0.2
+
+
+def test_without_a_verdict_the_words_decide() -> None:
+    assert (
+        0.2 < patience_s(None, "What time is it?", PATIENCE) < patience_s(None, "What time is it and", PATIENCE) < 2.0
+    )
+    assert patience_s(nan, "Yes.", PATIENCE) == patience_s(None, "Yes.", PATIENCE)
+
+
+_seconds = st.floats(0, 5)
+_probabilities = st.floats(0, 1)
+_patience = st.builds(Patience, _seconds, _seconds, _seconds, _probabilities)
+_texts = st.none() | st.text(max_size=30) | st.sampled_from(["Yes.", "and", "My number is 5", "好的。", "because..."])
+
+
+@given(_probabilities, _probabilities, _texts, _patience)
+def test_the_surer_the_model_the_shorter_the_wait(
+    one: float, other: float, words: str | None, patience: Patience
+) -> None:
+    doubtful, sure = sorted((one, other))
+    assert patience_s(doubtful, words, patience) >= patience_s(sure, words, patience) - 1e-9
+
+
+@given(st.none() | _probabilities, _texts, _patience)
+def test_no_wait_is_longer_than_the_longest(completeness: float | None, words: str | None, patience: Patience) -> None:
+    shortest = min(patience.complete_s, patience.unfinished_s, patience.longest_s)
+    assert shortest - 1e-9 <= patience_s(completeness, words, patience) <= patience.longest_s + 1e-9

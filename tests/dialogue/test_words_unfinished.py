@@ -1,0 +1,58 @@
+"""Sentences that were broken off are told from whole ones by their words alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.dialogue.words.unfinished import sounds_unfinished
+from tests.kit.tables import cases
+
+UNFINISHED = """
+I would like to.|I'd like a|I'd like a pizza with.|So I went to the store and...|I need eggs, milk and.|And|so|So...|It's because.|and then|because
+Can you tell me the|Tell me about the weather in.|Tell me about|Send it to.|My email is John At.|Could you please?|Do you know if?|Do you know if...
+My phone number is...|my name is|The address is.|The thing is|Um.|Well, um|Uh|He was like|Well, you know.|Let me think.|I was thinking that maybe.
+First.|I want three things. First.|I want three things:|I was thinking—|It depends on|I live in|I think that|If|If it rains tomorrow.|When I was young.
+What is the capital of?|What is the best way to?|What is the weather in?|What time is it in|What is the difference between|What do you want me to|I
+My number is 555.|415-623.|4 1 5|My number is 4 1 5, 6 2 3|my credit card number is 4242 4242|The code is one two.|Call me at 415 555.
+我想|我的电话号码是|因为|我要苹果和|然后|你能帮我|首先|如果明天下雨的话|我觉得，|我的电话是一三八|Ich möchte|Ich komme aus Köln und|J'aimerais|quiero una
+"""
+
+WHOLE = """
+What is that for?|Where are you from?|Come on in.|I don't know.|What are you looking at?|Turn the light on.|Please turn it on.|How do you do that?
+What time is it?|Is the light on?|Yes it is.|I think so.|What is it made of?|Who are you talking to?|I want that.|Tell me a joke.|Thank you very much.
+What is it like?|What would you like?|My name is Anna.|It is 42.|One.|Go on.|Can you?|And?|What do you think?|I like it though.|How are you?
+Do you know?|What's going on?|Who is he?|What is it about?|What was the movie about?|What did you think of?|What's the capital of France?|Me too.
+What's it for?|What is this used for?|Where do you come from?|I came first.|Yes.|No.|Okay.|Hello.|Count me in.|I'm in.|That's it.|Let's go.|Who won?
+I want to know what the code is.|I know how old you are.|If you want.|When I was young, I lived in Paris.|When can you come?|And so on.
+My number is 5 5 5 1 2 3 4.|Call me at 415-555-1234.|The code is 1234.|My birthday is in March 1990.|What is 5 plus 7?|Set a timer for 5 minutes.|42
+What's the number for 911?|In 1984.|My house number is 1234567.|Wake me at 7.
+我要那个|你好吗？|今天天气怎么样|我住在北京|那是什么？|我的电话是13812345678|Was ist das?|Ja.|Et toi?|Me llamo Ana.
+"""
+
+
+@pytest.mark.parametrize("words", cases(UNFINISHED))
+def test_what_was_broken_off_sounds_unfinished(words: str) -> None:
+    assert sounds_unfinished(words)
+
+
+@pytest.mark.parametrize("words", cases(WHOLE))
+def test_a_whole_sentence_does_not(words: str) -> None:
+    assert not sounds_unfinished(words)
+
+
+@pytest.mark.parametrize("sentence", [case for case in cases(WHOLE) if case.endswith(".") and " " in case])
+@pytest.mark.parametrize("opening", [" And", " But...", " Because", ", um", " So I want to"])
+def test_a_whole_sentence_with_another_begun_is_unfinished(sentence: str, opening: str) -> None:
+    assert sounds_unfinished(sentence + opening)
+
+
+@given(st.text())
+def test_any_text_is_judged(words: str) -> None:
+    assert sounds_unfinished(words) in (True, False)
+
+
+@pytest.mark.parametrize("words", ["", " ", "?", "。"])
+def test_nothing_is_not_unfinished(words: str) -> None:
+    assert not sounds_unfinished(words)
