@@ -27,7 +27,8 @@ Do you know?|What's going on?|Who is he?|What is it about?|What was the movie ab
 What's it for?|What is this used for?|Where do you come from?|I came first.|Yes.|No.|Okay.|Hello.|Count me in.|I'm in.|That's it.|Let's go.|Who won?
 I want to know what the code is.|I know how old you are.|If you want.|When I was young, I lived in Paris.|When can you come?|And so on.
 My number is 5 5 5 1 2 3 4.|Call me at 415-555-1234.|The code is 1234.|My birthday is in March 1990.|What is 5 plus 7?|Set a timer for 5 minutes.|42
-What's the number for 911?|In 1984.|My house number is 1234567.|Wake me at 7.
+What's the number for 911?|Your call costs nothing. It is zero.|I have a new number of tokens. It can be zero.|She is the one I told you about, that you were waiting for.|I love the house that she was born in.
+Give one to another.|In 1984.|My house number is 1234567.|Wake me at 7.
 我要那个|你好吗？|今天天气怎么样|我住在北京|那是什么？|我的电话是13812345678|Was ist das?|Ja.|Et toi?|Me llamo Ana.
 """
 

@@ -11,6 +11,7 @@ _DIGITS = frozenset(
     ["zero", "oh", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", *"零一二三四五六七八九〇幺"]
 )
 _REPEATS = {"double": 2, "triple": 3}
+_SENTENCES = re.compile(r"[.?!]\s+|[。？！]")
 _NUMERAL = re.compile(r"\+?\d+")
 
 _WHOLE_LENGTHS = (
@@ -21,7 +22,11 @@ _WHOLE_LENGTHS = (
     (frozenset({"code", "pin", "passcode", "password", "密", "码", "碼"}), 4),
     (frozenset({"number", "account", "号", "號"}), 7),
 )
-_OWN = frozenset({"my", "is", "at", "me", "it's", "the", "our", "是", "我"})
+_OWN = frozenset({"my", "me", "the", "our", "it's", "is", "是", "我"})
+_LINKS = frozenset(
+    ["is", "it's", "are", "at", "me", "number", "code", "pin", "card", "phone", "fax", "zip", "password", "是", "为", "為", "号", "號", "码", "碼", "话", "話"]
+)
+"""What stands between that and its digits: "the number is 5", but not "the number of guests is about 5"."""
 _ASKING = frozenset(
     {"what", "what's", "who", "whose", "which", "how", "why", "when", "where", "calculate", "什", "谁", "誰", "多"}
 )
@@ -33,14 +38,14 @@ _LOCAL_LENGTH = 7
 
 def still_dictating(words: str) -> bool:
     """True when ``words`` end in digits and what they belong to has more of them."""
-    said = plain(words)
+    said = plain(_SENTENCES.split(words.strip().rstrip(".。 "))[-1])
     digits, groups = _digits_at_end(said)
     if not digits:
         return False
     before = said[: len(said) - groups]
     if not before:
         return groups > 1 and digits in _BARE_LENGTHS and digits != _LOCAL_LENGTH
-    if not _OWN & {*before} or _ASKING & {*before}:
+    if before[-1] not in _LINKS or not _OWN & {*before} or _ASKING & {*before}:
         return False
     for cues, whole in _WHOLE_LENGTHS:
         if cues & {*before}:

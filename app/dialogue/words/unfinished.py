@@ -21,7 +21,7 @@ _OPEN_WORDS = phrases(
     "|so that|even if|even though|as if|as though|in case|provided that|given that|such as|as well as|for example|for instance"
     "|and then|or maybe|that maybe|and maybe|but maybe|that perhaps|or like|i was|we were|i'm|you're|we're|they're|there's|there are|it's like|i think that|i know that",
     # Articles, possessives and what else needs a noun. "Her" and "his" may stand alone.
-    "a|an|the|my|your|our|their|its|every|very|another|these kinds of|some kind of|a lot of",
+    "a|an|the|my|your|our|their|its|every|very|these kinds of|some kind of|a lot of",
     # Fillers.
     "um|uh|uhm|erm|er|umm|ehm|i mean|kind of like|sort of like|let me think|let me see|let's see|how do i say|what's it called"
     "|how should i put it|what do you call it",
@@ -148,7 +148,7 @@ def _preposition_dangles(clause: Sequence[str], asked: bool) -> bool:
         return False
     *before, _ = clause
     previous = before[-1] if before else ""
-    open_question = bool(_WH & {*before})
+    open_question = bool(_WH & {*before}) or "that" in before[:-1]
     if last == "like":
         return not open_question and previous in _LIKE_OPENERS
     if last in _PARTICLES and not (open_question and previous == "it" and last == "in"):  # "what time is it in"
