@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.audio.frames import FRAME_MS
 from app.dialogue.ports import ConversationPort, EventSink, SessionHost, WireEvent
 from app.telemetry.metrics import Metrics
 
@@ -18,8 +19,12 @@ class MeteredHost:
         return self._host.active
 
     async def open(self, send: EventSink, *, transport: str) -> ConversationPort:
+        session: ConversationPort | None = None
+
         def send_counted(event: WireEvent) -> None:
             self._metrics.observe(event)
+            if event.get("type") == "parley.closed" and session is not None:
+                self._metrics.underruns.inc(session.playout.underruns * FRAME_MS / 1000)
             send(event)
 
         session = await self._host.open(send_counted, transport=transport)

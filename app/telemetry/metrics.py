@@ -51,6 +51,11 @@ class Metrics:
         self.tokens = Counter("parley_tokens", "LLM tokens, by kind", ["kind"], registry=self.registry)
         self.errors = Counter("parley_errors", "Errors told to clients, by code", ["code"], registry=self.registry)
         self.notices = Counter("parley_notices", "Lines spoken by Parley itself", ["code"], registry=self.registry)
+        self.underruns = Counter(
+            "parley_underrun_seconds",
+            "Time for which replies in mid-speech had no sound ready, in sessions that are over",
+            registry=self.registry,
+        )
         self.loop_lag = Gauge(
             "parley_event_loop_lag_seconds", "Largest delay of the event loop in the last 10 s", registry=self.registry
         )

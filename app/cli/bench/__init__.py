@@ -15,9 +15,11 @@ from app.config import Settings
 
 EXAMPLES = """examples:
   python -m app bench quality --modes none,int8 --json
+  python -m app bench voice --sessions 1,2,4,8
 """
 _KINDS = {
     "quality": "perplexity of each quantization, and its agreement with float32",
+    "voice": "voice-to-voice latency of callers over WebRTC, interruptions and all, and what they cost",
 }
 
 
