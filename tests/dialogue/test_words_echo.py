@@ -24,6 +24,7 @@ SPOKEN = "The weather in Paris is sunny today, with a high of twenty degrees. If
         "walk, yes.",
         "Yes.",
         "disposed to walk yes",
+        "twenty degrees",
     ],
 )
 def test_what_was_just_spoken_is_an_echo_however_badly_heard(words: str) -> None:
@@ -36,7 +37,7 @@ def test_what_was_just_spoken_is_an_echo_however_badly_heard(words: str) -> None
         "",
         "...",
         "is",
-        "Sunny?",
+        "weather",
         "the",
         "Paris is",
         "stop",
@@ -58,6 +59,14 @@ def test_a_short_word_is_an_echo_only_where_the_reply_has_just_come_to_it() -> N
     assert not is_echo("Yes", "Yes, I would say that this is the best way")
     assert not is_echo("Stop", "You can stop at any time")
     assert is_echo("Stop.", "press the button called stop")
+
+
+def test_an_answer_in_the_words_of_the_question_is_no_echo() -> None:
+    question = "I can tell you of trains or of boats. Would you like tea or coffee?"
+    assert not any(
+        is_echo(words, question) for words in ("Coffee.", "Tea", "or coffee", "I would like tea", "tell me of trains")
+    )
+    assert is_echo("Would you like tea or coffee", question)
 
 
 def test_chinese_is_compared_by_the_character() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from app.dialogue.words.commands import is_stop
 from app.dialogue.words.plain import consists_of, phrases, plain
 
 _HUMMED = re.compile(r"m+h*m*|h+m+|m+h+m+h*|u+m+|u+h+m*|(?:a+h+)+a*|(?:o+h+)+|h+u+h+|e+h+|u+h+u+h+|a+w+|ha|haha|hn")
@@ -11,7 +12,7 @@ _HUMMED = re.compile(r"m+h*m*|h+m+|m+h+m+h*|u+m+|u+h+m*|(?:a+h+)+a*|(?:o+h+)+|h+
 
 _WORDS = phrases(
     # What Whisper base has written for hummed or shortened ones, beside the above.
-    "hum|mm hum|em|hem|m m|m m h|m m h m|amen|make sense|make some|makes|interest|affirm|affirmative",
+    "hum|mm hum|em|hem|m m|m m h|m m h m|amen|oic|make sense|make some|makes|interest|affirm|affirmative",
     # Assent. "Yes" and "okay" are answers too, but not to someone who is speaking.
     "yeah|yea|yep|yup|yes|ya|right|that's right|okay|ok|k|kay|alright|all right|sure|sure thing|of course|true|that's true"
     "|exactly|absolutely|definitely|indeed|agreed|totally|correct|fair enough|fair|for sure|you're right|naturally",
@@ -34,6 +35,8 @@ _WORDS = phrases(
 
 def is_backchannel(words: str) -> bool:
     """True when all of ``words`` is listener's noise ("Mm-hmm.", "Yeah, yeah.", "好的"); false as soon as it says something."""
+    if is_stop(words):  # "uh-uh" is no "uh-huh"
+        return False
     said = plain(words)
     hummed = frozenset((word,) for word in said if _HUMMED.fullmatch(word))
     return consists_of(said, _WORDS | hummed)

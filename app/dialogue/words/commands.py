@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.dialogue.words.plain import Phrases, after, consists_of, phrases, plain, starts_with
 
 _STOPS = phrases(
-    "stop|wait|no|nope|nah|hold on|hold it|hang on|hold up|enough|that's enough|that is enough|that'll do|that will do"
+    "stop|wait|no|nope|nah|uh uh|nuh uh|hold on|hold it|hang on|hold up|enough|that's enough|that is enough|that'll do|that will do"
     "|shut up|shut it|shut your mouth|be quiet|be silent|quiet|quiet please|silence|hush|shush|sh|shh|pause|cancel"
     "|never mind|nevermind|forget it|cut it out|zip it|knock it off|not now|one moment|one second|one sec|just a moment"
     "|just a second|just a sec|just a minute|a moment|give me a second|give me a moment|excuse me|let me stop you"
@@ -34,7 +34,7 @@ _NOT_STOPS = phrases(
 """Beginnings that look like the above and are none."""
 
 _BEFORE = phrases(
-    "okay|ok|oh|ah|um|uh|er|hey|please|so|well|sorry|alright|right|just|yeah|yes|and|but|hi|i said|can you|could you|would you",
+    "okay|ok|oh|ah|um|er|hey|please|so|well|sorry|alright|right|just|yeah|yes|and|but|hi|i said|can you|could you|would you",
     "好|好的|嗯|啊|哎|请|請|你|bitte|s'il te plaît|por favor",
 )
 """Courtesy and hesitation may come before a command."""

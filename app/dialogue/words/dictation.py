@@ -24,7 +24,30 @@ _WHOLE_LENGTHS = (
 )
 _OWN = frozenset({"my", "me", "the", "our", "it's", "is", "是", "我"})
 _LINKS = frozenset(
-    ["is", "it's", "are", "at", "me", "number", "code", "pin", "card", "phone", "fax", "zip", "password", "是", "为", "為", "号", "號", "码", "碼", "话", "話"]
+    [
+        "is",
+        "it's",
+        "are",
+        "at",
+        "me",
+        "number",
+        "code",
+        "pin",
+        "card",
+        "phone",
+        "fax",
+        "zip",
+        "password",
+        "是",
+        "为",
+        "為",
+        "号",
+        "號",
+        "码",
+        "碼",
+        "话",
+        "話",
+    ]
 )
 """What stands between that and its digits: "the number is 5", but not "the number of guests is about 5"."""
 _ASKING = frozenset(

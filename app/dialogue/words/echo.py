@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import SequenceMatcher, get_close_matches
 
-from app.dialogue.words.commands import is_stop
+from app.dialogue.words.backchannel import is_backchannel
+from app.dialogue.words.commands import asks_to_go_on, is_farewell, is_stop
+from app.dialogue.words.nudges import is_nudge
 from app.dialogue.words.plain import plain
 
 _LIKENESS = 0.75
@@ -18,9 +20,11 @@ _MOST_SPREAD = 1.5
 _LONGEST_FOREIGN_RUN = 2
 """More words than this in a row that were not spoken are the user's."""
 _SHORT_WORDS = 2
-_SHORT_TAIL = 3
-"""An echo is 80 to 200 ms late and recognised in a few hundred more: a lone word is looked for among the last three."""
-_PAIR_TAIL = 12
+_TAIL = 12
+"""One or two words are looked for among the last of what was spoken: an echo is some 200 ms late, its recognition some
+hundred more, and the text may run ahead of the sound by a few words."""
+_ANSWERS_TAIL = 3
+_ANSWERED_TAIL = 4
 _MOST_WORDS = 40
 """Some 15 s of speech: bounds the work (difflib's is quadratic)."""
 
@@ -30,18 +34,24 @@ def is_echo(words: str, spoken: str) -> bool:
 
     Longer utterances are compared loosely, as an echo is recognised badly. One or two words are not: most short words
     of a conversation are in most replies, and a user's "yes" or "thank you" must not vanish. They are an echo only where
-    the reply has just come to them: a single word among the last three, two words side by side among the last twelve.
-    A command to stop is an echo only if the reply ended with it.
+    the reply has just come to them, those that people answer with only at its very end, and a command to stop only if the
+    reply ended with it.
+
+    After a question ("tea or coffee?") people answer in its own words. An echo then reaches to the question's end.
     """
     heard, said = plain(words)[-_MOST_WORDS:], plain(spoken)[-_MOST_WORDS:]
     if not heard or not said:
         return False
-    if len(heard) <= _SHORT_WORDS:
-        if is_stop(words):
-            return said[-len(heard) :] == heard
-        tail = said[-_SHORT_TAIL:] if len(heard) == 1 else said[-_PAIR_TAIL:]
-        return any(_alike(heard, tail[at : at + len(heard)]) for at in range(len(tail) - len(heard) + 1))
-    return _was_spoken(heard, said)
+    asked = spoken.rstrip().endswith(("?", "？"))
+    if len(heard) > _SHORT_WORDS:
+        return _was_spoken(heard, said) and (not asked or heard[-1] in said[-_ANSWERED_TAIL:])
+    if asked:
+        return False
+    if is_stop(words):
+        return said[-len(heard) :] == heard
+    answer = is_backchannel(words) or asks_to_go_on(words) or is_farewell(words) or is_nudge(words)
+    tail = said[-_ANSWERS_TAIL:] if answer else said[-_TAIL:]
+    return any(_alike(heard, tail[at : at + len(heard)]) for at in range(len(tail) - len(heard) + 1))
 
 
 def _alike(heard: Sequence[str], said: Sequence[str]) -> bool:
