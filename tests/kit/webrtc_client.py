@@ -17,17 +17,18 @@ from app.audio import Pcm, downmix
 from app.transports.answer import Answer
 
 RATE_HZ = 48_000
-FRAME = 960
 Answerer = Callable[[str, str], Awaitable[Answer]]
 
 
 class ArrayTrack(MediaStreamTrack):
-    """``pcm`` (int16, 48 kHz) at real time, then silence."""
+    """``pcm`` (int16, mono) at real time, then silence; the same on every one of ``channels``."""
 
     kind = "audio"
 
-    def __init__(self, pcm: Pcm) -> None:
+    def __init__(self, pcm: Pcm, rate_hz: int = RATE_HZ, channels: int = 1) -> None:
         super().__init__()
+        self._rate_hz = rate_hz
+        self._channels = channels
         self._pcm = pcm
         self._sent = 0
         self._began: float | None = None
@@ -37,31 +38,42 @@ class ArrayTrack(MediaStreamTrack):
             raise MediaStreamError
         loop = asyncio.get_running_loop()
         self._began = loop.time() if self._began is None else self._began
-        await asyncio.sleep(max(0.0, self._began + self._sent / RATE_HZ - loop.time()))
-        samples = np.zeros(FRAME, np.int16)
-        piece = self._pcm[self._sent : self._sent + FRAME]
+        await asyncio.sleep(max(0.0, self._began + self._sent / self._rate_hz - loop.time()))
+        count = self._rate_hz // 50
+        samples = np.zeros(count, np.int16)
+        piece = self._pcm[self._sent : self._sent + count]
         samples[: len(piece)] = piece
-        frame = AudioFrame.from_ndarray(samples.reshape(1, -1), format="s16", layout="mono")
-        frame.sample_rate = RATE_HZ
+        layout = "mono" if self._channels == 1 else "stereo"
+        interleaved = np.repeat(samples, self._channels).reshape(1, -1)
+        frame = AudioFrame.from_ndarray(interleaved, format="s16", layout=layout)
+        frame.sample_rate = self._rate_hz
         frame.pts = self._sent
-        frame.time_base = fractions.Fraction(1, RATE_HZ)
-        self._sent += FRAME
+        frame.time_base = fractions.Fraction(1, self._rate_hz)
+        self._sent += count
         return frame
 
 
 class WebRtcClient:
     """Use as an async context manager. ``lose(sequence_index)`` True drops that outgoing RTP packet."""
 
-    def __init__(self, answer: Answerer, microphone: Pcm, lose: Callable[[int], bool] = lambda index: False) -> None:
+    def __init__(
+        self,
+        answer: Answerer,
+        microphone: Pcm,
+        lose: Callable[[int], bool] = lambda index: False,
+        *,
+        rate_hz: int = RATE_HZ,
+        channels: int = 1,
+    ) -> None:
         self._answer = answer
         self._lose = lose
-        self._microphone = microphone
+        self._microphone = ArrayTrack(microphone, rate_hz, channels)
         self.events: list[dict[str, Any]] = []
         self.heard: list[Pcm] = []
 
     async def __aenter__(self) -> WebRtcClient:
         self.connection = RTCPeerConnection(RTCConfiguration(iceServers=[]))
-        sender = self.connection.addTrack(ArrayTrack(self._microphone))
+        sender = self.connection.addTrack(self._microphone)
         self.channel = self.connection.createDataChannel("oai-events")
         self.channel.on("message", lambda text: self.events.append(json.loads(text)))
         opened = asyncio.Event()

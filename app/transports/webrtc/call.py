@@ -7,7 +7,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 
-from aiortc import MediaStreamTrack, RTCPeerConnection, RTCSessionDescription
+from aiortc import MediaStreamTrack, RTCPeerConnection, RTCRtpSender, RTCSessionDescription
 
 from app.dialogue.ports import ConversationPort, SessionHost
 from app.errors import InvalidRequest
@@ -15,7 +15,7 @@ from app.telemetry.log import log_event
 from app.transports.webrtc.channel import EventChannel
 from app.transports.webrtc.inbound import Inbound
 from app.transports.webrtc.outbound import PacedTrack
-from app.transports.webrtc.receiver import QUEUED_FRAMES, bound_track, replace_jitter_buffer
+from app.transports.webrtc.receiver import take_packets
 
 _log = logging.getLogger("parley.calls")
 
@@ -51,12 +51,12 @@ class Call:
         """Open a session and answer the offer. Raises SessionLimit, InvalidRequest; nothing is left behind then."""
         self._session: ConversationPort = await host.open(self._channel.send, transport="webrtc")
         try:
+            self._offer_our_track()
             try:
                 await self._connection.setRemoteDescription(RTCSessionDescription(_without_mdns(sdp), "offer"))
             except Exception as error:  # aiortc raises whatever its parser stumbles over
                 raise InvalidRequest(f"The offer cannot be used: {error or type(error).__name__}") from error
             self._refuse_other_media()
-            self._connection.addTrack(PacedTrack(self._session.playout))
             try:
                 await self._connection.setLocalDescription(await self._connection.createAnswer())
             except Exception as error:
@@ -68,6 +68,13 @@ class Call:
         self._tasks.append(self._loop.create_task(self._follow_session(), name=f"follow {self.id}"))
         return self._connection.localDescription
 
+    def _offer_our_track(self) -> None:
+        """Opus alone, which every WebRTC client speaks (RFC 7874, section 3): the track gives encoded packets."""
+        self._connection.addTrack(PacedTrack(self._session.playout))
+        (transceiver,) = self._connection.getTransceivers()
+        codecs = RTCRtpSender.getCapabilities("audio").codecs
+        transceiver.setCodecPreferences([codec for codec in codecs if codec.mimeType == "audio/opus"])
+
     def _refuse_other_media(self) -> None:
         """One audio stream is all that is wanted; decoding a video that nobody sees would cost a core."""
         wanted = True
@@ -78,22 +85,17 @@ class Call:
                 transceiver.direction = "inactive"
 
     def _on_track(self, track: MediaStreamTrack) -> None:
-        first = track.kind == "audio" and not self._listening
-        bound_track(track, QUEUED_FRAMES if first else 1)
-        if not first:
+        if track.kind != "audio" or self._listening:
             return
         self._listening = True
         receiver = next(item.receiver for item in self._connection.getTransceivers() if item.receiver.track is track)
-        self._stops.append(replace_jitter_buffer(receiver, self._seen))
-        inbound = Inbound(track, lambda frame: self._session.push_audio(frame))
-        self._tasks.append(self._loop.create_task(self._listen(inbound), name=f"inbound {self.id}"))
+        inbound = Inbound(lambda frame: self._session.push_audio(frame), self._deaf)
+        self._stops += [inbound.stop, take_packets(receiver, inbound, self._seen)]
 
-    async def _listen(self, inbound: Inbound) -> None:
-        try:
-            await inbound.run()
-        except Exception as error:  # a call that has gone deaf must not look alive
-            log_event(_log, "inbound_failed", level=logging.ERROR, error=error, call=self.id)
-            self._end_soon("internal_error")
+    def _deaf(self, error: Exception) -> None:
+        """A call that cannot hear any more must not look alive."""
+        log_event(_log, "inbound_failed", level=logging.ERROR, error=error, call=self.id)
+        self._end_soon("internal_error")
 
     def _on_state(self) -> None:
         if self._connection.connectionState in ("failed", "closed"):

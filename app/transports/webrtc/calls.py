@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import secrets
 
-from aiortc import RTCConfiguration, RTCIceServer, RTCPeerConnection
+from aiortc import RTCConfiguration, RTCIceServer, RTCPeerConnection, RTCSessionDescription
 
 from app.config.settings import ServerSettings
 from app.dialogue.ports import SessionHost
-from app.errors import InvalidRequest
+from app.errors import InvalidRequest, StageUnavailable
 from app.transports.answer import Answer
+from app.transports.ice import ice_server
 from app.transports.webrtc.call import Call
 
 _SDP_LIMIT = 64 * 1024
+_STOPPING = "The server is stopping; call again once it is back."
 
 
 class WebRtcCalls:
@@ -23,7 +25,9 @@ class WebRtcCalls:
         self._host = host
         self._settings = settings
         self._calls: dict[str, Call] = {}
+        self._opening: set[asyncio.Task[RTCSessionDescription]] = set()
         self._watchers: set[asyncio.Task[None]] = set()
+        self._stopping = False
 
     @property
     def active(self) -> int:
@@ -31,20 +35,39 @@ class WebRtcCalls:
         return len(self._calls)
 
     async def offer(self, sdp: str, type: str) -> Answer:
+        if self._stopping:
+            raise StageUnavailable(_STOPPING)
         if type != "offer" or len(sdp) > _SDP_LIMIT or not sdp.startswith("v=0"):
             raise InvalidRequest(f"Send a session description of type 'offer' with at most {_SDP_LIMIT // 1024} KiB.")
         if "\nm=audio " not in sdp:
             raise InvalidRequest("The offer has no audio: add a microphone track or an audio transceiver.")
+        if "opus/48000" not in sdp.lower():
+            raise InvalidRequest("The offer has no Opus audio, which every WebRTC client can offer (RFC 7874).")
         # Without this aiortc would ask a public STUN server, which a machine without internet waits for.
-        servers = [RTCIceServer(urls=url) for url in self._settings.ice_servers]
+        servers = [
+            RTCIceServer(urls=server.url, username=server.username, credential=server.credential)
+            for server in map(ice_server, self._settings.ice_servers)
+        ]
         connection = RTCPeerConnection(RTCConfiguration(iceServers=servers))
         call = Call(f"call_{secrets.token_urlsafe(16)}", connection, self._settings.connect_timeout_s)
+        opening = asyncio.get_running_loop().create_task(self._open(call, sdp), name=f"open {call.id}")
+        self._opening.add(opening)
+        opening.add_done_callback(self._opening.discard)
+        try:
+            description = await opening
+        except asyncio.CancelledError:
+            if self._stopping and not _is_cancelled():
+                raise StageUnavailable(_STOPPING) from None
+            raise
+        return Answer(description.sdp, description.type, call.id)
+
+    async def _open(self, call: Call, sdp: str) -> RTCSessionDescription:
         description = await call.open(self._host, sdp)
         self._calls[call.id] = call
         watcher = asyncio.get_running_loop().create_task(self._forget_when_closed(call))
         self._watchers.add(watcher)
         watcher.add_done_callback(self._watchers.discard)
-        return Answer(description.sdp, description.type, call.id)
+        return description
 
     async def hang_up(self, call_id: str) -> None:
         """End a call; an unknown one has ended already."""
@@ -52,7 +75,12 @@ class WebRtcCalls:
             await call.close("hung_up")
 
     async def close_all(self) -> None:
-        """End every call."""
+        """End every call, those that are being opened too, and take no more."""
+        self._stopping = True
+        opening = list(self._opening)
+        for task in opening:
+            task.cancel()
+        await asyncio.gather(*opening, return_exceptions=True)
         await asyncio.gather(*(call.close("server_stopping") for call in list(self._calls.values())))
         await asyncio.gather(*self._watchers)
 
@@ -61,3 +89,9 @@ class WebRtcCalls:
             await call.wait_closed()
         finally:
             self._calls.pop(call.id, None)
+
+
+def _is_cancelled() -> bool:
+    """Whether it is our own caller who gave up."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,69 +1,55 @@
-"""The one place that reaches into aiortc: its audio jitter buffer is replaced, its queues are bounded.
+"""The one place that reaches into aiortc: the packets of an audio receiver are taken from it, ordered, in time.
 
-aiortc's own buffer adds 60-80 ms and never wins back the 200 ms that a single lost packet costs. Here
-packets are ordered before aiortc sees them, and its buffer only passes them on. The names used
-below are private; ``test_aiortc_internals`` fails when a new version changes them.
+aiortc's own jitter buffer adds 60-80 ms and never wins back the 200 ms that a single lost packet costs; its decoder
+is a thread per call and its queue of decoded frames has no bound. Here aiortc goes on counting what arrives
+(its reports to the sender need that), but the sound goes past it. The names used below are private;
+``test_aiortc_internals`` fails when a new version changes them.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
-from aiortc import MediaStreamTrack, RTCRtpReceiver
-from aiortc.jitterbuffer import JitterFrame
+from aiortc import RTCRtpReceiver
 
 from app.transports.webrtc.reorder import Reorderer
 
 _BUFFER = "_RTCRtpReceiver__jitter_buffer"
+_DECODER_QUEUE = "_RTCRtpReceiver__decoder_queue"
 _HANDLER = "_handle_rtp_packet"
-QUEUED_FRAMES = 50
-"""Decoded frames that may wait for us: 1 s. Beyond that the oldest go."""
 
 
-class NewestQueue(asyncio.Queue[Any]):
-    """A bounded queue that drops its oldest entry for a new one; putting never waits."""
+class Packets(Protocol):
+    """Who takes the packets of a stream, in order and without those that were lost."""
 
-    async def put(self, item: Any) -> None:
-        if self.full():
-            self.get_nowait()
-        self.put_nowait(item)
+    def packet(self, payload: bytes, timestamp: int) -> None: ...
 
-
-class _PassOn:
-    """Stands in for aiortc's JitterBuffer: each packet is one Opus frame and leaves as it comes."""
-
-    def add(self, packet: Any) -> tuple[bool, JitterFrame]:
-        return False, JitterFrame(packet._data, packet.timestamp)
+    def restart(self) -> None:
+        """Another stream begins (a new SSRC): its timestamps start anywhere."""
+        ...
 
 
-def bound_track(track: MediaStreamTrack, frames: int) -> None:
-    """Let at most ``frames`` decoded frames wait in ``track``; must be called before media arrives."""
-    track._queue = NewestQueue(frames)  # type: ignore[attr-defined]
+class _NothingToDecode:
+    """Stands in for aiortc's JitterBuffer: no packet ever completes a frame."""
+
+    def add(self, packet: Any) -> tuple[bool, None]:
+        return False, None
 
 
-def waiting_frames(track: MediaStreamTrack) -> int:
-    """How many decoded frames wait to be read."""
-    return int(track._queue.qsize())  # type: ignore[attr-defined]
-
-
-def replace_jitter_buffer(receiver: RTCRtpReceiver, on_packet: Callable[[], None]) -> Callable[[], None]:
-    """Order the packets of an audio ``receiver`` ourselves; ``on_packet`` is told of each arrival.
+def take_packets(receiver: RTCRtpReceiver, packets: Packets, on_packet: Callable[[], None]) -> Callable[[], None]:
+    """Hand the packets of an audio ``receiver`` to ``packets`` before media arrives; ``on_packet`` hears of each.
 
     Returns what must be called when the call ends, so that no timer outlives it.
     """
-    if not hasattr(receiver, _BUFFER) or not hasattr(receiver, _HANDLER):
-        raise RuntimeError("aiortc has changed: its audio jitter buffer cannot be replaced (app/transports/webrtc)")
+    if not all(hasattr(receiver, name) for name in (_BUFFER, _DECODER_QUEUE, _HANDLER)):
+        raise RuntimeError("aiortc has changed: its audio packets cannot be taken (app/transports/webrtc/receiver.py)")
     loop = asyncio.get_running_loop()
-    reorderer: Reorderer[tuple[Any, int]] = Reorderer()
-    hand_on: Callable[[Any, int], Awaitable[None]] = getattr(receiver, _HANDLER)
+    reorderer: Reorderer[tuple[bytes, int]] = Reorderer()
+    count: Callable[[Any, int], Awaitable[None]] = getattr(receiver, _HANDLER)
     alarm: asyncio.TimerHandle | None = None
-    tasks: set[asyncio.Task[None]] = set()
-
-    async def release(packets: list[tuple[Any, int]]) -> None:
-        for packet, arrival_ms in packets:
-            await hand_on(packet, arrival_ms)
+    source: int | None = None
 
     def arm() -> None:
         nonlocal alarm
@@ -71,31 +57,31 @@ def replace_jitter_buffer(receiver: RTCRtpReceiver, on_packet: Callable[[], None
             alarm.cancel()
         alarm = loop.call_at(reorderer.deadline, ring) if reorderer.deadline is not None else None
 
-    def ring() -> None:
-        task = loop.create_task(release(reorderer.expire(loop.time())))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-        arm()
+    def release(released: list[tuple[bytes, int]]) -> None:
+        for payload, timestamp in released:
+            packets.packet(payload, timestamp)
 
-    source: int | None = None
+    def ring() -> None:
+        release(reorderer.expire(loop.time()))
+        arm()
 
     async def handle(packet: Any, arrival_time_ms: int) -> None:
         nonlocal source
         on_packet()
-        released = reorderer.restart() if packet.ssrc != source else []
-        source = packet.ssrc
-        released += reorderer.push(packet.sequence_number, (packet, arrival_time_ms), loop.time())
-        arm()
-        await release(released)
+        await count(packet, arrival_time_ms)
+        if packet.ssrc != source:
+            release(reorderer.restart())
+            packets.restart()
+            source = packet.ssrc
+        release(reorderer.push(packet.sequence_number, (packet.payload, packet.timestamp), loop.time()))
+        if alarm is not None or reorderer.deadline is not None:
+            arm()
 
     def stop() -> None:
-        nonlocal alarm
         if alarm is not None:
             alarm.cancel()
-            alarm = None
-        for task in list(tasks):
-            task.cancel()
 
-    setattr(receiver, _BUFFER, _PassOn())
+    setattr(receiver, _BUFFER, _NothingToDecode())
     setattr(receiver, _HANDLER, handle)
+    getattr(receiver, _DECODER_QUEUE).put(None)  # the decoder's thread ends as soon as it begins
     return stop
