@@ -37,14 +37,16 @@ from app.dialogue.state import Reply, State, Timer
 from app.dialogue.step import Step
 
 
+_LEAVE_S = 0.6
+"""Time for the last sound to get through the network to the ear."""
+
+
 def reduce(state: State, event: Event, now: float) -> tuple[State, list[Command]]:
     """The next state, and what to do about it. ``now`` is in seconds and never goes back."""
     if state.closed:
         return state, []
     step = Step(state, now)
     _apply(step, event)
-    if step.state.leaving and step.state.phase == "listening" and not step.state.closed:
-        _hang_up(step, "goodbye")
     _keep_idle_timers(step)
     if step.state.phase != state.phase and not step.state.closed:
         step.tell("parley.state", state=step.state.phase)
@@ -136,6 +138,8 @@ def _tick(step: Step, event: Tick) -> None:
                 hearing.not_recognised(step, "stage_timeout", "Recognition did not answer in time (asr.timeout_s).")
             case Timer.AWAY:
                 answers.ask_if_away(step)
+            case Timer.LEAVE:
+                _hang_up(step, "goodbye")
             case Timer.IDLE:
                 _hang_up(step, "idle")
             case _:
@@ -146,11 +150,15 @@ def _keep_idle_timers(step: Step) -> None:
     """Their clocks run while nobody is doing anything, so the assistant's own thinking never counts."""
     state, limits = step.state, step.state.limits
     if state.closed or state.phase != "listening":
-        step.clear_timers(Timer.IDLE, Timer.AWAY)
+        step.clear_timers(Timer.IDLE, Timer.AWAY, Timer.LEAVE)
+        if state.leaving:  # they have something more to say
+            step.change(leaving=False)
     elif Timer.IDLE not in state.timers:
         step.set_timer(Timer.IDLE, limits.idle_timeout_s)
         if limits.away_s and state.history and not state.asked_away:
             step.set_timer(Timer.AWAY, limits.away_s)
+        if state.leaving:
+            step.set_timer(Timer.LEAVE, _LEAVE_S)
 
 
 def _hang_up(step: Step, reason: str) -> None:

@@ -43,6 +43,8 @@ class Timer(StrEnum):
     """Sound is queued and the transport does not take it."""
     AWAY = "away"
     """Nobody has said anything for a while: ask if the user is still there."""
+    LEAVE = "leave"
+    """The goodbyes have been said, and their last sound is on its way."""
     IDLE = "idle"
     """Nobody has said anything for a long time."""
 

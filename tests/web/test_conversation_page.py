@@ -71,6 +71,29 @@ async def test_both_sides_appear_and_heard_words_turn_solid(page: Page, server: 
     assert await words(page, "unheard") == ""
 
 
+async def test_words_appear_while_they_are_spoken_and_what_was_no_turn_leaves_nothing(
+    page: Page, server: PageServer
+) -> None:
+    session = await talk(page, server)
+    session.send("input_audio_buffer.speech_started", item_id="u1", audio_start_ms=0)
+    for delta in ("Tell me", " about the"):
+        session.send("conversation.item.input_audio_transcription.delta", item_id="u1", delta=delta)
+    await expect(page.locator(".user .said")).to_have_text("Tell me about the")
+    await expect(page.locator(".user .dots")).to_be_visible()
+    session.user_says("u1", "Tell me about the sea.")
+    await expect(page.locator(".user .said")).to_have_text("Tell me about the sea.")
+    failed = "conversation.item.input_audio_transcription.failed"
+    for item_id, end in (
+        ("u2", {"type": "parley.backchannel", "transcript": "Mm-hm."}),
+        ("u3", {"type": failed, "error": {"type": "asr_error", "code": "no_words", "message": "x"}}),
+        ("u4", {"type": failed, "error": {"type": "asr_error", "code": "echo", "message": "x"}}),
+    ):
+        session.send("input_audio_buffer.speech_started", item_id=item_id, audio_start_ms=0)
+        await expect(page.locator(".user")).to_have_count(2)
+        session.send(**end, item_id=item_id)
+        await expect(page.locator(".user")).to_have_count(1)
+
+
 async def test_a_script_without_spaces_turns_solid_by_character(page: Page, server: PageServer) -> None:
     session = await talk(page, server)
     session.reply("r1", "你好，今天天气很好。", heard=4)

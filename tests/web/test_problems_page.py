@@ -172,6 +172,15 @@ async def test_a_call_that_idles_out_says_why(page: Page, server: PageServer) ->
     await expect_problem(page, "idle", "The call ended after a long silence")
 
 
+async def test_a_call_that_ends_with_a_goodbye_is_no_problem(page: Page, server: PageServer) -> None:
+    await page.locator("#talk").click()
+    session = await server.session()
+    await expect(page.locator("body")).to_have_attribute("data-phase", "call")
+    await session.close("goodbye")
+    await expect(page.locator("body")).to_have_attribute("data-phase", "ended")
+    await expect(page.locator("#problem")).to_be_hidden()
+
+
 async def test_refused_sound_can_be_tapped_on(browser: Browser, server: PageServer) -> None:
     page = await open_page(browser, "about:blank")
     await page.add_init_script(

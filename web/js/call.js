@@ -8,6 +8,8 @@ const PING_MS = 3000;
 const SILENCE_MS = 10000; // Three heartbeats unanswered: the server is gone, whatever ICE still believes.
 const RECOVERY_MS = 6000; // ICE often comes back from "disconnected" by itself within this.
 
+const CLOSED = { idle: "idle", idle_timeout: "idle", goodbye: "goodbye" }; // Why the server ends a call in good order.
+
 const after = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /**
@@ -99,7 +101,7 @@ export class Call extends EventTarget {
     }
     if (event === null || typeof event !== "object" || event.type === "parley.pong") return;
     this.dispatchEvent(new CustomEvent("message", { detail: event }));
-    if (event.type === "parley.closed") this.#lose(/idle/.test(event.reason) ? "idle" : "server_closed");
+    if (event.type === "parley.closed") this.#lose(CLOSED[event.reason] ?? "server_closed");
   }
 
   #gathered() {

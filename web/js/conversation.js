@@ -6,6 +6,8 @@
 
 const MISSED_MS = 4000; // Speech that became no turn (a cough, a "mm-hm") leaves no empty bubble behind.
 
+const NOTHING_SAID = new Set(["no_words", "echo"]);
+
 export const codePoints = (text) => Array.from(text).length;
 
 const same = (one, other) => one.replace(/\s+/g, " ").trim() === other.replace(/\s+/g, " ").trim();
@@ -62,7 +64,18 @@ export class Conversation {
       }
       this.#put({ ...this.items.get(id), id, role: "user", text: transcript, language, status: "done" });
     },
-    "conversation.item.input_audio_transcription.failed": ({ item_id: id }) => {
+    "conversation.item.input_audio_transcription.delta": ({ item_id: id, delta }) => {
+      const item = this.items.get(id);
+      if (item?.status === "hearing") this.#update(item, { text: item.text + delta });
+    },
+    "parley.backchannel": ({ item_id: id }) => {
+      if (this.items.has(id)) this.#remove(this.items.get(id));
+    },
+    "conversation.item.input_audio_transcription.failed": ({ item_id: id, error }) => {
+      if (NOTHING_SAID.has(error?.code)) {
+        if (this.items.has(id)) this.#remove(this.items.get(id));
+        return;
+      }
       this.#put({ ...this.items.get(id), id, role: "user", text: "", status: "missed" });
     },
     "response.output_audio_transcript.delta": ({ response_id: id, delta }) => {

@@ -132,7 +132,7 @@ export class Session extends EventTarget {
       if (this.#call !== call) return;
       this.#queue.length = 0;
       this.#finish("ended");
-      this.#report(detail);
+      if (detail.code !== "goodbye") this.#report(detail);
     });
   }
 

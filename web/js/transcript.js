@@ -81,7 +81,7 @@ function userRow(el) {
       dots.setAttribute("role", "img");
       dots.setAttribute("aria-label", text("listeningDots"));
       dots.append(make("i"), make("i"), make("i"));
-      said.replaceChildren(dots);
+      said.replaceChildren(words ? `${words} ` : "", dots);
     } else {
       said.textContent = status === "missed" ? text("notUnderstood") : words;
     }
