@@ -81,7 +81,8 @@ class ReplySpeaker:
                 await self._playout.room()
                 self._post(ClauseStarted(self._generation))
                 timer = ClauseTimer(clause, OUTPUT_RATE_HZ, first_sample=queued)
-                async with aclosing(self._tts.synthesize(clause.spoken)) as chunks:
+                slack_s = self._playout.queued_samples / OUTPUT_RATE_HZ
+                async with aclosing(self._tts.synthesize(clause.spoken, slack_s=slack_s)) as chunks:
                     async for chunk in chunks:
                         pcm = resampler.process(chunk)
                         queued += len(pcm)

@@ -21,9 +21,11 @@ class Synthesizer(Protocol):
         """Load and warm up with dummy work; raises ModelError when the voice cannot be used."""
         ...
 
-    def synthesize(self, text: str) -> AsyncGenerator[Pcm, None]:
+    def synthesize(self, text: str, *, slack_s: float = 0.0) -> AsyncGenerator[Pcm, None]:
         """Yield the sound of ``text`` in chunks (int16 ``[n]``, ``rate_hz``), the first as soon as may be.
 
+        ``slack_s`` is how long the listener still has something to hear: among clauses that wait, the one that would
+        be missed first is spoken first. 0 is for those that are waited for in silence.
         Closing the generator cancels what has not been computed yet. Text without anything
         speakable yields nothing. Raises StageError.
         """

@@ -43,8 +43,8 @@ class LocalSynthesizer(ABC):
             pass
         return StageReport("TTS", detail, loaded - began, time.perf_counter() - loaded, resident_mb() - memory)
 
-    def synthesize(self, text: str) -> AsyncGenerator[Pcm, None]:
-        return self._pool.stream(text, timeout_s=self._settings.timeout_s)
+    def synthesize(self, text: str, *, slack_s: float = 0.0) -> AsyncGenerator[Pcm, None]:
+        return self._pool.stream(text, slack_s=slack_s, timeout_s=self._settings.timeout_s)
 
     async def close(self) -> None:
         await self._pool.close()

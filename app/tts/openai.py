@@ -45,7 +45,8 @@ class OpenAISynthesizer:
         detail = f"openai {self._settings.model} at {self._base_url}, 24 kHz"
         return StageReport("TTS", detail, time.perf_counter() - began, 0.0, 0.0)
 
-    async def synthesize(self, text: str) -> AsyncGenerator[Pcm, None]:
+    async def synthesize(self, text: str, *, slack_s: float = 0.0) -> AsyncGenerator[Pcm, None]:
+        """``slack_s`` is no matter here: the server does its own queueing and knows nothing of our listeners."""
         if not any(char.isalnum() for char in text):
             return
         if self._open >= self._settings.max_waiting:

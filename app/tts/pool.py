@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +25,24 @@ _JOIN_MS = 40
 """Pauses between clauses as in read speech; the voices' own edges (0.3 to 0.5 s) are longer than that."""
 
 
+@dataclass(order=True, slots=True)
+class _Clause:
+    """One clause on its way; ordered by when it will be missed, then by arrival."""
+
+    missed_at: float
+    arrival: int
+    text: str = field(compare=False)
+    hand_over: Callable[[Pcm | Exception | None], None] = field(compare=False)
+    cancelled: bool = field(default=False, compare=False)
+
+
 class VoicePool:
-    """Runs ``speak(text)``, an iterable of int16 chunks, on ``threads`` threads in order of arrival."""
+    """Runs ``speak(text)``, an iterable of int16 chunks, on ``threads`` threads, the most urgent clause first.
+
+    A clause is missed once its listener has heard all that is queued for them: at once when it is the first of
+    a reply, in some seconds when much is queued already. Earliest deadline first (Liu and Layland 1973) lets nobody
+    starve: whoever has waited for those seconds is as urgent as one who has just come.
+    """
 
     def __init__(self, name: str, speak: Callable[[str], Iterable[Pcm]], *, threads: int, max_waiting: int) -> None:
         self._name = name
@@ -31,6 +50,9 @@ class VoicePool:
         self._max_running = max(1, threads)
         self._max_waiting = max_waiting
         self._pool = ThreadPoolExecutor(self._max_running, thread_name_prefix=name)
+        self._lock = threading.Lock()  # of the waiting clauses, which the threads take for themselves
+        self._waiting: list[_Clause] = []
+        self._arrivals = count()
         self._jobs = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -39,48 +61,22 @@ class VoicePool:
         """Run ``work`` on the pool: loading, which must not block the loop either."""
         return await asyncio.wrap_future(self._pool.submit(work))
 
-    async def stream(self, text: str, *, timeout_s: float | None = None) -> AsyncGenerator[Pcm, None]:
+    async def stream(
+        self, text: str, *, slack_s: float = 0.0, timeout_s: float | None = None
+    ) -> AsyncGenerator[Pcm, None]:
         """The chunks of ``text``. Closing stops the work at its next chunk, or before it has begun.
 
-        ``timeout_s`` bounds the wait for each chunk. Text without a letter or digit yields nothing. Raises
-        Overloaded when ``max_waiting`` clauses wait already, StageTimeout, StageError when the voice fails.
+        ``slack_s`` says how long the listener can do without them; ``timeout_s`` bounds the wait for each chunk. Text
+        without a letter or digit yields nothing. Raises Overloaded when ``max_waiting`` clauses wait already,
+        StageTimeout, StageUnavailable once closed, StageError when the voice fails.
         """
         if not any(char.isalnum() for char in text):
             return
         if self._jobs >= self._max_running + self._max_waiting:
             raise Overloaded(f"The voice has {self._max_waiting} clauses waiting (tts.max_waiting).")
-        loop = asyncio.get_running_loop()
         # Bounded by the clause itself: one clause is a few chunks of a few seconds.
         chunks: asyncio.Queue[Pcm | Exception | None] = asyncio.Queue()
-        cancelled = threading.Event()
-
-        def hand_over(item: Pcm | Exception | None) -> None:
-            if not cancelled.is_set():
-                loop.call_soon_threadsafe(chunks.put_nowait, item)
-
-        def work() -> None:
-            try:
-                for chunk in self._speak(text):
-                    if cancelled.is_set():
-                        return
-                    hand_over(chunk)
-                hand_over(None)
-            except Exception as error:
-                hand_over(error)
-
-        def ended(job: Future[None]) -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(self._done)
-            if job.cancelled():  # the pool was closed while the clause waited: its listener must not wait on
-                hand_over(StageUnavailable(f"{self._name} has been closed."))
-
-        try:
-            job = self._pool.submit(work)
-        except RuntimeError:  # shut down
-            raise StageUnavailable(f"{self._name} has been closed.") from None
-        self._jobs += 1
-        self._idle.clear()
-        job.add_done_callback(ended)
+        clause = self._submit(text, slack_s, chunks)
         try:
             while True:
                 try:
@@ -97,8 +93,57 @@ class VoicePool:
                 if len(item):
                     yield item
         finally:
-            cancelled.set()
-            job.cancel()
+            clause.cancelled = True
+            if self._withdraw(clause):
+                self._done()
+
+    def _submit(self, text: str, slack_s: float, chunks: asyncio.Queue[Pcm | Exception | None]) -> _Clause:
+        loop = asyncio.get_running_loop()
+
+        def hand_over(item: Pcm | Exception | None) -> None:
+            if not clause.cancelled:
+                loop.call_soon_threadsafe(chunks.put_nowait, item)
+
+        def work() -> None:
+            if (taken := self._most_urgent()) is not None:
+                self._run(taken)
+                loop.call_soon_threadsafe(self._done)
+
+        clause = _Clause(loop.time() + slack_s, next(self._arrivals), text, hand_over)
+        with self._lock:
+            heappush(self._waiting, clause)
+        try:
+            self._pool.submit(work)  # takes the most urgent clause of that moment, which need not be this one
+        except RuntimeError:  # shut down
+            self._withdraw(clause)
+            raise StageUnavailable(f"{self._name} has been closed.") from None
+        self._jobs += 1
+        self._idle.clear()
+        return clause
+
+    def _run(self, clause: _Clause) -> None:
+        """On a thread of the pool."""
+        try:
+            for chunk in self._speak(clause.text):
+                if clause.cancelled:
+                    return
+                clause.hand_over(chunk)
+            clause.hand_over(None)
+        except Exception as error:
+            clause.hand_over(error)
+
+    def _most_urgent(self) -> _Clause | None:
+        with self._lock:
+            return heappop(self._waiting) if self._waiting else None
+
+    def _withdraw(self, clause: _Clause) -> bool:
+        """Take ``clause`` out of those that wait; False when it has been begun."""
+        with self._lock:
+            if clause not in self._waiting:
+                return False
+            self._waiting.remove(clause)
+            heapify(self._waiting)
+            return True
 
     def _done(self) -> None:
         self._jobs -= 1
@@ -108,6 +153,11 @@ class VoicePool:
     async def close(self) -> None:
         """Drop the clauses that wait, and return once those in hand have ended."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            dropped, self._waiting = self._waiting, []
+        for clause in dropped:
+            clause.hand_over(StageUnavailable(f"{self._name} has been closed."))
+            self._done()
         await self._idle.wait()
 
 

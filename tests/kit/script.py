@@ -174,7 +174,7 @@ class FakeVoice:
     async def load(self) -> StageReport:
         return _REPORT
 
-    async def synthesize(self, text: str) -> AsyncGenerator[Pcm, None]:
+    async def synthesize(self, text: str, *, slack_s: float = 0.0) -> AsyncGenerator[Pcm, None]:
         await asyncio.sleep(self.delay_s)
         if self.error is not None:
             raise self.error

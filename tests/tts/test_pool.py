@@ -44,16 +44,61 @@ async def until(condition: Callable[[], object]) -> None:
     raise AssertionError("it never happened")
 
 
-async def collect(pool: VoicePool, text: str) -> int:
-    return sum([len(chunk) async for chunk in pool.stream(text)])
+async def collect(pool: VoicePool, text: str, slack_s: float = 0.0) -> int:
+    return sum([len(chunk) async for chunk in pool.stream(text, slack_s=slack_s)])
 
 
-async def test_clauses_are_spoken_in_the_order_in_which_they_came() -> None:
+async def test_clauses_that_are_equally_urgent_are_spoken_in_the_order_in_which_they_came() -> None:
     voice = Voice()
     voice.go.set()
     pool = VoicePool("v", voice, threads=1, max_waiting=9)
     assert await asyncio.gather(*(collect(pool, f"clause {i}") for i in range(5))) == [20] * 5
     assert voice.begun == [f"clause {i}" for i in range(5)]
+    await pool.close()
+
+
+async def test_a_clause_that_will_be_missed_sooner_is_spoken_sooner() -> None:
+    voice = Voice()
+    pool = VoicePool("v", voice, threads=1, max_waiting=9)
+    running = asyncio.create_task(collect(pool, "in hand"))
+    await until(lambda: voice.begun)
+    waiting = [
+        asyncio.create_task(collect(pool, text, slack_s))
+        for text, slack_s in (("much queued", 8.0), ("little queued", 2.0), ("first", 0.0), ("also first", 0.0))
+    ]
+    await asyncio.sleep(0.01)
+    voice.go.set()
+    await asyncio.gather(running, *waiting)
+    assert voice.begun == ["in hand", "first", "also first", "little queued", "much queued"]
+    await pool.close()
+
+
+async def test_a_clause_that_has_waited_out_its_slack_is_not_overtaken_by_newcomers() -> None:
+    voice = Voice()
+    pool = VoicePool("v", voice, threads=1, max_waiting=9)
+    running = asyncio.create_task(collect(pool, "in hand"))
+    await until(lambda: voice.begun)
+    patient = asyncio.create_task(collect(pool, "patient", 0.05))
+    await asyncio.sleep(0.1)
+    newcomers = [asyncio.create_task(collect(pool, f"newcomer {i}")) for i in range(3)]
+    await asyncio.sleep(0.01)
+    voice.go.set()
+    await asyncio.gather(running, patient, *newcomers)
+    assert voice.begun[1] == "patient"
+    await pool.close()
+
+
+async def test_two_threads_take_the_two_most_urgent_clauses() -> None:
+    voice = Voice()
+    pool = VoicePool("v", voice, threads=2, max_waiting=9)
+    running = [asyncio.create_task(collect(pool, f"in hand {i}")) for i in range(2)]
+    await until(lambda: len(voice.begun) == 2)
+    waiting = [asyncio.create_task(collect(pool, f"{slack_s}", slack_s)) for slack_s in (9.0, 1.0, 5.0)]
+    await asyncio.sleep(0.01)
+    voice.go.set()
+    await asyncio.gather(*running, *waiting)
+    assert set(voice.begun[2:4]) == {"1.0", "5.0"}
+    assert voice.begun[4] == "9.0"
     await pool.close()
 
 
