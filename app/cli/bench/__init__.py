@@ -16,10 +16,12 @@ from app.config import Settings
 EXAMPLES = """examples:
   python -m app bench quality --modes none,int8 --json
   python -m app bench voice --sessions 1,2,4,8
+  python -m app bench turns --quick
 """
 _KINDS = {
     "quality": "perplexity of each quantization, and its agreement with float32",
     "voice": "voice-to-voice latency of callers over WebRTC, interruptions and all, and what they cost",
+    "turns": "whether turns are ended, kept and interrupted as a person would, on a labelled set of conversations",
 }
 
 

@@ -1,0 +1,256 @@
+"""Is Parley quick to answer, does it never cut in, does it stop when told to? A labelled set of conversations.
+
+Each case is sound made at run time with the truth about it to the sample, and is spoken to a session at real time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from app.catalog import model_path
+from app.cli.interrupts import end_at_once, leave_to_command
+from app.config import Settings
+from app.errors import ConfigError, InvalidRequest, ModelError
+from app.telemetry.log import configure as configure_log
+
+if TYPE_CHECKING:
+    from app.bench.turns.cases import Case
+    from app.bench.turns.measure import Outcome
+    from app.bench.turns.scene import Scene
+    from app.bench.turns.summary import Share, Spread, Summary
+
+EXAMPLES = """examples:
+  python -m app bench turns
+  python -m app bench turns --quick --json
+  python -m app bench turns --case "pause-*" --keep /tmp/pauses
+  python -m app bench turns --case stop-1 --set turn.barge_in_ms=300
+"""
+_REPLY_TOKENS = 48
+"""Long enough for a first sentence; the benchmark does not listen further."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--quick", action="store_true", help="a third of the cases, some of each kind")
+    parser.add_argument(
+        "--case", action="append", default=[], metavar="NAME", help="only this one, or these: 'pause-*' (repeatable)"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=0, metavar="N", help="cases at a time (default: one per core, at most 8)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the figures and every case as JSON")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the same JSON to a file")
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="write each case's sound there: user left, assistant right"
+    )
+
+
+def overrides(args: argparse.Namespace) -> Mapping[str, str]:
+    given = {setting.partition("=")[0] for setting in args.set}
+    wanted = {"llm.max_tokens": str(_REPLY_TOKENS)}
+    if not args.log_level:
+        wanted["runtime.log_level"] = "warning"
+    return {key: value for key, value in wanted.items() if key not in given}
+
+
+def run(settings: Settings, args: argparse.Namespace) -> int:
+    """Hold the cases; 1 if one failed. Raises ModelError, ConfigError, InvalidRequest."""
+    if args.jobs < 0:
+        raise ConfigError(f"--jobs {args.jobs}: give 1 or more, or leave it out")
+    jobs = args.jobs or min(8, os.cpu_count() or 1)
+    if args.keep is not None:
+        _make_folder(args.keep)
+    configure_log(settings.runtime.log_level)
+    end_at_once()
+    from app.bench.turns.measure import chosen, scenes
+    from app.bench.turns.recordings import find
+    from app.bench.turns.voices import Speakers
+
+    leave_to_command()
+    recordings = find(settings.runtime.model_store)
+    cases = chosen(args.case, only_quick=args.quick, recordings=recordings)
+    with _progress(len(cases), "making the sound") as on_made:
+        speakers = Speakers(_piper(settings))
+        made = scenes(cases, speakers, recordings, on_made)
+    left_out = [*recordings.missing, *([] if speakers.has_man else ["Piper's voice (another of Hibari's stands in)"])]
+    began = time.monotonic()
+    outcomes = asyncio.run(_hold(settings, made, jobs, args.keep))
+    result = _result(outcomes, jobs, time.monotonic() - began, left_out)
+    if args.out is not None:
+        _write(args.out, json.dumps(result, indent=1, ensure_ascii=False))
+    if args.json:
+        print(json.dumps(result, indent=1, ensure_ascii=False))
+    else:
+        _print(outcomes, result, whole=bool(args.case))
+    return 0 if all(outcome.verdict.passed for outcome in outcomes) else 1
+
+
+async def _hold(settings: Settings, made: Sequence[tuple[Case, Scene]], jobs: int, keep: Path | None) -> list[Outcome]:
+    from app.bench.turns.measure import measure
+    from app.wiring import build
+
+    async with build(settings) as parley:
+        with _progress(len(made), "talking") as on_done:
+            return await measure(
+                parley,
+                settings,
+                made,
+                jobs=jobs,
+                keep=keep,
+                on_done=lambda outcome: on_done(f"{outcome.verdict.name}: {_told(outcome)}"),
+            )
+
+
+def _piper(settings: Settings) -> Path | None:
+    try:
+        folder = model_path("piper-joe", settings.runtime.model_store, kind="tts")
+    except ModelError:
+        return None
+    return next(iter(sorted(folder.glob("*.onnx"))), None)
+
+
+def _result(outcomes: Sequence[Outcome], jobs: int, wall_s: float, left_out: Sequence[str]) -> dict[str, Any]:
+    from app.bench.turns.summary import by_category, summarise
+
+    verdicts = [outcome.verdict for outcome in outcomes]
+    return {
+        "jobs": jobs,
+        "wall_s": round(wall_s, 1),
+        "left_out": list(left_out),
+        "summary": asdict(summarise(verdicts)),
+        "categories": {name: asdict(summary) for name, summary in by_category(verdicts).items()},
+        "cases": [
+            asdict(outcome.verdict) | ({} if outcome.verdict.passed else {"timeline": outcome.timeline})
+            for outcome in outcomes
+        ],
+    }
+
+
+# For people
+
+
+def _print(outcomes: Sequence[Outcome], result: Mapping[str, Any], *, whole: bool) -> None:
+    from app.bench.turns.summary import by_category, summarise
+
+    console = Console()
+    verdicts = [outcome.verdict for outcome in outcomes]
+    for outcome in outcomes:
+        if whole or not outcome.verdict.passed:
+            console.print(f"\n[bold]{outcome.verdict.name}[/]: {_told(outcome)}", highlight=False, soft_wrap=True)
+            for line in outcome.timeline:
+                console.print(line, markup=False, highlight=False, soft_wrap=True)
+    summary = summarise(verdicts)
+    console.print(_categories(by_category(verdicts)))
+    console.print(_figures(summary))
+    for absent in result["left_out"]:
+        console.print(f"Left out: {absent}", markup=False)
+    console.print(
+        f"{summary.passed} of {summary.cases} cases passed, {result['jobs']} at a time, {result['wall_s']:.0f} s."
+    )
+
+
+def _told(outcome: Outcome) -> str:
+    verdict = outcome.verdict
+    if verdict.faults:
+        return "; ".join(f"{fault.value}: {what}" for fault, what in verdict.faults)
+    return "passed" + "".join(f"; {note}" for note in verdict.notes)
+
+
+def _categories(summaries: Mapping[str, Summary]) -> Table:
+    table = Table(
+        title="By category; p50 and p95 in ms, from the last sample of speech or the first of an interruption"
+    )
+    table.add_column("category", no_wrap=True)
+    for name in ("passed", "end\np50", "\np95", "answer\np50", "\np95", "ducked\np50", "silent\np50"):
+        table.add_column(name, justify="right")
+    for name, summary in summaries.items():
+        table.add_row(
+            name,
+            f"{summary.passed}/{summary.cases}",
+            *_two(summary.endpoint_ms),
+            *_two(summary.voice_to_voice_ms),
+            _two(summary.stop_ducked_ms)[0],
+            _two(summary.stop_silent_ms)[0],
+        )
+    return table
+
+
+def _figures(summary: Summary) -> Table:
+    table = Table(title="Turn-taking", show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    words, early = summary.words, summary.early_turns
+    rows = {
+        "endpoint delay p50 / p95 / worst": _three(summary.endpoint_ms),
+        "words told to the client after": _three(summary.told_ms),
+        "voice to voice": _three(summary.voice_to_voice_ms),
+        "false cut-ins": f"{_share(summary.false_cut_ins)}: {summary.cut_ins} heard, {summary.split_turns} split",
+        "missed ends": _share(summary.missed_ends),
+        "unanswered": _share(summary.unanswered),
+        "false interruptions": _share(summary.false_interruptions),
+        "missed interruptions": _share(summary.missed_interruptions),
+        "hallucinated turns": _share(summary.hallucinated_turns),
+        "interrupted: 15 dB down after": _three(summary.stop_ducked_ms),
+        "interrupted: silent after": _three(summary.stop_silent_ms),
+        "not interrupted: kept silent for": _three(summary.held_ms),
+        "words wrong, lost (of clean speech)": f"{words.errors}, {words.lost} of {words.said}",
+        "early replies": f"{_share(early)}, won {_three(summary.early_ms)}, {summary.wasted_tokens} tokens wasted",
+        "clock late": _three(summary.lag_ms),
+    }
+    for name, figure in rows.items():
+        table.add_row(name, figure)
+    return table
+
+
+def _share(share: Share) -> str:
+    return f"{share.count} of {share.among} ({100 * share.share:.1f} %)"
+
+
+def _two(spread: Spread | None) -> tuple[str, str]:
+    return (f"{spread.p50:.0f}", f"{spread.p95:.0f}") if spread else ("–", "–")
+
+
+def _three(spread: Spread | None) -> str:
+    return f"{spread.p50:.0f} / {spread.p95:.0f} / {spread.worst:.0f} ms" if spread else "–"
+
+
+@contextmanager
+def _progress(total: int, description: str) -> Iterator[Callable[[str], None]]:
+    """A bar that moves on with each case, on a terminal only."""
+    console = Console(stderr=True)
+    columns = (
+        SpinnerColumn(),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(description, total=total)
+        yield lambda told: bar.update(task, advance=1, description=told)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidRequest(f"--keep {folder} cannot be made: {error.strerror}") from error
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text + "\n", "utf-8")
+    except OSError as error:
+        raise InvalidRequest(f"--out {path} cannot be written: {error.strerror}") from error
