@@ -18,7 +18,7 @@ from app.errors import StageError
 
 _CONNECT_S = 20.0
 _SILENT_BYTES = 8
-"""libopus makes 3 bytes of digital silence, and more than these of anything else."""
+"""libopus makes 3 bytes of digital silence, once it has come to rest, and more than these of anything else."""
 _WRAP = 1 << 32
 
 
@@ -46,7 +46,7 @@ class Arrivals:
     """Samples at 48 kHz, without wrapping around (RFC 7587 section 4.1)."""
     payloads: list[bytes] = field(default_factory=list)
     last_sound_s: float = 0.0
-    """When the newest packet arrived that is more than digital silence."""
+    """When the newest packet arrived that is more than digital silence; up to 0.2 s late, see the encoder."""
 
     def add(self, at_s: float, timestamp: int, payload: bytes) -> None:
         if self.timestamps:

@@ -18,13 +18,15 @@ Floats: TypeAlias = NDArray[np.float64]
 
 SOUND_LEVEL = 104
 """A sample beyond this (-50 dBFS) can be heard: the reply has begun."""
+_INAUDIBLE_LEVEL = 33
+"""Below this (-60 dBFS) all of a packet is silence: encoders let digital silence fade in over some packets."""
 DUCK_DB = 15.0
 _BEFORE_S = 1.0
 """How far back the level is taken that a duck is compared with."""
 _GAP_S = 0.06
 """Shorter interruptions are what a listener's jitter buffer is for."""
 _LONGEST_PAUSE_S = 0.24
-"""What the voices themselves leave between two sentences (app/tts/pool.py), as digital silence."""
+"""What the voices themselves leave between two sentences (app/tts/pool.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Heard:
     timestamps: NDArray[np.int64]
     """Samples at 48 kHz."""
     peak: NDArray[np.int64]
-    """Loudest sample, 0 for digital silence."""
+    """Loudest sample."""
     level_dbfs: Floats
     """RMS over the packet's 20 ms."""
 
@@ -66,7 +68,7 @@ class Gap:
     at_s: float
     ms: float
     kind: Literal["late", "dry"]
-    """``late``: nothing arrived in time to be played; ``dry``: digital silence did, longer than any pause in speech."""
+    """``late``: nothing arrived in time to be played; ``dry``: silence did, longer than any pause in speech."""
 
 
 def onset(heard: Heard, after_s: float, before_s: float) -> float | None:
@@ -96,7 +98,7 @@ def gaps(heard: Heard, start_s: float, end_s: float) -> list[Gap]:
         return []
     chosen = slice(audible[0], audible[-1] + 1)
     at_s = part.at_s[chosen]
-    return sorted([*_late(at_s), *_dry(at_s, part.peak[chosen] == 0)], key=lambda gap: gap.at_s)
+    return sorted([*_late(at_s), *_dry(at_s, part.peak[chosen] < _INAUDIBLE_LEVEL)], key=lambda gap: gap.at_s)
 
 
 def _late(at_s: Floats) -> list[Gap]:

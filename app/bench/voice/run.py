@@ -47,7 +47,6 @@ class Watched:
     worker_cores: float
     rss_peak_mb: float
     rss_end_mb: float
-    pss_peak_mb: float
     pss_end_mb: float
     loop_lag_p50_ms: float
     """Of the largest delays in windows of 10 s."""
@@ -142,6 +141,7 @@ class _Watch:
         self._loop = asyncio.get_running_loop()
         self._usages: list[tuple[float, Usage]] = []
         self._told: list[Told] = []
+        self._pss_mb = 0.0
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
@@ -165,6 +165,7 @@ class _Watch:
     async def end(self) -> None:
         await self.stop()
         await self._sample()
+        self._pss_mb = await self._server.pss_mb()
 
     async def stop(self) -> None:
         if self._task is not None:
@@ -182,8 +183,7 @@ class _Watch:
             worker_cores=(last.worker_cpu_s - first.worker_cpu_s) / wall_s,
             rss_peak_mb=max(usage.rss_mb for usage in usages),
             rss_end_mb=last.rss_mb,
-            pss_peak_mb=max(usage.pss_mb for usage in usages),
-            pss_end_mb=last.pss_mb,
+            pss_end_mb=self._pss_mb,
             loop_lag_p50_ms=lags[len(lags) // 2] if lags else 0.0,
             loop_lag_max_ms=lags[-1] if lags else 0.0,
             underrun_ms=max((told.underrun_ms for told in self._told), default=0.0),

@@ -37,8 +37,6 @@ class Usage:
     """Of the process with the language model, and any other that the front end has started."""
     rss_mb: float
     """Resident memory of all, MiB; pages that they share count for each."""
-    pss_mb: float
-    """The same with shared pages divided among those who share them; equal to ``rss_mb`` where Linux does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,24 +113,46 @@ class ServerProcess:
         return " It said:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
 
     async def usage(self) -> Usage:
-        """Takes some milliseconds of a thread. Raises StageUnavailable if the server has ended."""
+        """Raises StageUnavailable if the server has ended."""
         return await asyncio.to_thread(self._usage)
 
     def _usage(self) -> Usage:
+        front_end, *others = self._processes()
+        cpu_s = rss_mb = 0.0
+        for process in others:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                cpu_s += _cpu_s(process)
+                rss_mb += process.memory_info().rss / _MIB
         try:
-            front_end = psutil.Process(self.process_id)
-            others = front_end.children(recursive=True)
-            front_cpu_s = _cpu_s(front_end)
+            return Usage(_cpu_s(front_end), cpu_s, rss_mb + front_end.memory_info().rss / _MIB)
         except psutil.NoSuchProcess:
-            raise StageUnavailable(f"The server has ended.{self._last_words()}") from None
-        cpu_s = rss_mb = pss_mb = 0.0
-        for process in (front_end, *others):
+            raise self._ended() from None
+
+    async def pss_mb(self) -> float:
+        """As ``Usage.rss_mb``, but shared pages are divided among those who share them, where the system tells that.
+
+        Counting them stops whatever allocates memory in the meantime: not to be asked while anybody talks.
+        """
+        return await asyncio.to_thread(self._pss_mb)
+
+    def _pss_mb(self) -> float:
+        found = 0.0
+        for process in self._processes():
             with contextlib.suppress(psutil.NoSuchProcess):
                 memory = process.memory_full_info()
-                rss_mb += memory.rss / _MIB
-                pss_mb += getattr(memory, "pss", memory.rss) / _MIB
-                cpu_s += _cpu_s(process)
-        return Usage(front_cpu_s, max(0.0, cpu_s - front_cpu_s), rss_mb, pss_mb)
+                found += getattr(memory, "pss", memory.rss) / _MIB
+        return found
+
+    def _processes(self) -> list[psutil.Process]:
+        """The front end first."""
+        try:
+            front_end = psutil.Process(self.process_id)
+            return [front_end, *front_end.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            raise self._ended() from None
+
+    def _ended(self) -> StageUnavailable:
+        return StageUnavailable(f"The server has ended.{self._last_words()}")
 
     async def told(self) -> Told | None:
         """The server's own metrics; None if it does not answer in time."""

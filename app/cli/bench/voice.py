@@ -229,7 +229,7 @@ def _details(measured: Measured, row: Figures) -> Table:
     table.add_row("cores", f"front end {server.front_end_cores:.2f}, LLM worker {server.worker_cores:.2f}")
     table.add_row("", f"callers {callers_cores:.2f} (their packets left {outcome.late_p95_ms:.1f} ms late, p95)")
     table.add_row("resident memory, MiB", f"peak {server.rss_peak_mb:.0f}, end {server.rss_end_mb:.0f}")
-    table.add_row("  shared pages once", f"peak {server.pss_peak_mb:.0f}, end {server.pss_end_mb:.0f}")
+    table.add_row("  shared pages once", f"end {server.pss_end_mb:.0f}")
     table.add_row("event loop lag, ms", f"median {server.loop_lag_p50_ms:.0f}, max {server.loop_lag_max_ms:.0f}")
     for name, counted in (("notices", row.notices), ("errors", row.errors)):
         if counted:
