@@ -36,7 +36,6 @@ from app.dialogue.events import (
 from app.dialogue.state import Reply, State, Timer
 from app.dialogue.step import Step
 
-
 _LEAVE_S = 0.6
 """Time for the last sound to get through the network to the ear."""
 

@@ -49,6 +49,20 @@ class Metrics:
             registry=self.registry,
         )
         self.tokens = Counter("parley_tokens", "LLM tokens, by kind", ["kind"], registry=self.registry)
+        self.early = Histogram(
+            "parley_early_reply_seconds",
+            "How long before the end of the turn its reply was begun; 0 where it was not",
+            buckets=_LATENCY_BUCKETS_S,
+            registry=self.registry,
+        )
+        self.wasted = Counter(
+            "parley_early_tokens_wasted",
+            "LLM tokens of replies begun early for words that then went on",
+            registry=self.registry,
+        )
+        self.backchannels = Counter(
+            "parley_backchannels", "Listener's noises that the assistant spoke on over", registry=self.registry
+        )
         self.errors = Counter("parley_errors", "Errors told to clients, by code", ["code"], registry=self.registry)
         self.notices = Counter("parley_notices", "Lines spoken by Parley itself", ["code"], registry=self.registry)
         self.underruns = Counter(
@@ -68,6 +82,7 @@ class Metrics:
         self._sources: list[Source] = []
         self._observers: dict[str, Callable[[Mapping[str, Any]], None]] = {
             "parley.turn": self._turn,
+            "parley.backchannel": lambda event: self.backchannels.inc(),
             "response.done": self._reply,
             "error": self._error,
             "parley.notice": self._notice,
@@ -109,6 +124,9 @@ class Metrics:
             self.stages.labels(stage).observe(elapsed_ms / 1000.0)
         for kind, count in _numbers(event.get("usage")):
             self.tokens.labels(kind.removesuffix("_tokens")).inc(count)
+        early = dict(_numbers(event.get("early")))
+        self.early.observe(early.get("ms", 0.0) / 1000.0)
+        self.wasted.inc(early.get("wasted_tokens", 0.0))
 
     def _reply(self, event: Mapping[str, Any]) -> None:
         response = event.get("response")

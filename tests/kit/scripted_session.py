@@ -63,8 +63,9 @@ class ScriptedSession:
         self.send("response.done", response={"id": response_id, "status": status, "usage": {}})
         self.state("listening")
 
-    def turn(self, response_id: str, **timings_ms: float) -> None:
-        self.send("parley.turn", item_id="u", response_id=response_id, timings_ms=timings_ms, usage={})
+    def turn(self, response_id: str, *, early_ms: float = 0.0, wasted: int = 0, **timings_ms: float) -> None:
+        early = {"ms": early_ms, "wasted_tokens": wasted}
+        self.send("parley.turn", item_id="u", response_id=response_id, timings_ms=timings_ms, early=early, usage={})
 
     def play_tone(self, hz: float = 440.0, seconds: float = 1.0) -> None:
         times = np.arange(int(seconds * OUTPUT_RATE_HZ)) / OUTPUT_RATE_HZ

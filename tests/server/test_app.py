@@ -276,7 +276,8 @@ async def test_metrics_count_sessions_turns_latencies_and_errors() -> None:
     told: list[object] = []
     await host.open(told.append, transport="webrtc")
     session = scripted.sessions[0]
-    session.turn("r1", endpoint=400, asr=120, voice_to_voice=900)
+    session.turn("r1", early_ms=150.0, wasted=7, endpoint=400, asr=120, voice_to_voice=900)
+    session.send("parley.backchannel", item_id="u2", transcript="Mm-hm.")
     session.send("response.done", response={"id": "r1", "status": "cancelled"})
     session.send("error", error={"type": "server_error", "code": "stage_timeout", "message": ""})
     session.send("parley.notice", code="stage_failed", text="Sorry.")
@@ -288,6 +289,10 @@ async def test_metrics_count_sessions_turns_latencies_and_errors() -> None:
         "parley_sessions_active 1.0",
         'parley_sessions_total{transport="webrtc"} 1.0',
         "parley_turns_total 1.0",
+        "parley_backchannels_total 1.0",
+        "parley_early_tokens_wasted_total 7.0",
+        'parley_early_reply_seconds_bucket{le="0.1"} 0.0',
+        'parley_early_reply_seconds_bucket{le="0.2"} 1.0',
         'parley_replies_total{status="cancelled"} 1.0',
         'parley_errors_total{code="stage_timeout"} 1.0',
         'parley_notices_total{code="stage_failed"} 1.0',
@@ -296,4 +301,4 @@ async def test_metrics_count_sessions_turns_latencies_and_errors() -> None:
         'parley_stage_seconds_bucket{le="1.0",stage="voice_to_voice"} 1.0',
         'parley_stage_seconds_bucket{le="0.75",stage="voice_to_voice"} 0.0',
     } <= lines
-    assert len(told) == 6, "every event also reached the client"
+    assert len(told) == 7, "every event also reached the client"
