@@ -36,9 +36,10 @@ class Recognizer(Protocol):
 
         ``language`` fixes the language; None lets the backend decide within its allowlist, where ``expected``
         (what this speaker spoke last, "" if unknown) wins unless another is clearly likelier. ``known`` are the
-        words that ``pcm`` begins with, as earlier calls have found them: the text begins with them. A ``partial``
+        words that ``pcm`` begins with, as earlier calls have found them: where the sound bears them out the text
+        begins with exactly them, where it does not (more context, better ears) it begins otherwise. A ``partial``
         is of speech that goes on: it gives way to others, and is refused with Overloaded where the machine has no
-        time for it. Cancelling the awaiting task drops the work if it has not begun. Raises StageError.
+        time for it; of very long speech it may tell the end only. Cancelling the awaiting task drops the work if it has not begun. Raises StageError.
         """
         ...
 

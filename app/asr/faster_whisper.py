@@ -18,11 +18,14 @@ import numpy as np
 
 from app.asr.base import Transcript
 from app.asr.guards import is_hallucinated, is_silent
-from app.asr.segments import split_at_quiet
+from app.asr.known import spelled_as
+from app.asr.languages import choose_language
+from app.asr.partials import PartialBudget
+from app.asr.segments import last_part, split_at_quiet
 from app.audio.batch import BatchWorker
 from app.audio.frames import INPUT_RATE_HZ, Pcm
 from app.config.settings import AsrSettings, RuntimeSettings
-from app.errors import ModelError
+from app.errors import ModelError, Overloaded
 from app.telemetry.memory import resident_mb
 from app.telemetry.stage import StageReport
 
@@ -34,6 +37,7 @@ _MARGIN_FRAMES = _FRAMES_PER_S
 _MAX_FRAMES = 30 * _FRAMES_PER_S
 _BATCH_SPREAD_FRAMES = 5 * _FRAMES_PER_S
 """Utterances this much longer than the oldest waiting one go by themselves: all are padded to the longest."""
+_MAX_PARTIAL_S = 15.0
 _MAX_TOKENS = 224
 _MAX_TOKENS_PER_S = 12
 
@@ -44,6 +48,8 @@ class _Piece:
 
     pcm: Pcm
     language: str | None
+    expected: str = ""
+    partial: bool = False
 
     @property
     def frames(self) -> int:
@@ -60,6 +66,7 @@ class FasterWhisperRecognizer:
         self._threads = runtime.asr_threads or os.cpu_count() or 1
         self._folder = model_folder
         self._whisper: Any = None
+        self._partials = PartialBudget()
         self._worker: BatchWorker[_Piece, Transcript] = BatchWorker(
             "recogniser", self._recognise, max_waiting=settings.max_waiting, choose=self._choose
         )
@@ -76,14 +83,23 @@ class FasterWhisperRecognizer:
     async def transcribe(
         self, pcm: Pcm, *, language: str | None = None, expected: str = "", known: str = "", partial: bool = False
     ) -> Transcript:
+        """See Recognizer. Of a ``partial`` longer than 15 s only the end is heard, from a quiet place on, and the
+        text is that of the end.
+
+        Every word is decoded, known or not: CTranslate2 takes a step of full cost for each token of a given prefix
+        too, and a wrong prefix would pass for heard. ``known`` settles the spelling only (app/asr/known.py)."""
         if is_silent(pcm):
-            return Transcript("", language or self._settings.languages[0], 0.0)
-        pieces = await self._worker.submit([_Piece(piece, language) for piece in split_at_quiet(pcm)])
-        said = [piece for piece in pieces if piece.text]
+            return Transcript("", language or expected or self._allowed[0], 0.0)
+        if partial:
+            self._admit_partial()
+        sounds = [last_part(pcm, _MAX_PARTIAL_S)] if partial else split_at_quiet(pcm)
+        heard = await self._worker.submit([_Piece(sound, language, expected, partial) for sound in sounds])
+        said = [transcript for transcript in heard if transcript.text]
         if not said:
-            return Transcript("", pieces[0].language, 0.0)
-        confidence = sum(piece.confidence for piece in said) / len(said)
-        return Transcript(" ".join(piece.text for piece in said), said[0].language, confidence)
+            return Transcript("", heard[0].language, 0.0)
+        confidence = sum(transcript.confidence for transcript in said) / len(said)
+        text = spelled_as(known, " ".join(transcript.text for transcript in said))
+        return Transcript(text, said[0].language, confidence)
 
     async def close(self) -> None:
         await self._worker.close()
@@ -100,18 +116,42 @@ class FasterWhisperRecognizer:
 
         return "cuda" if ctranslate2.get_cuda_device_count() else "cpu"
 
+    @property
+    def _allowed(self) -> tuple[str, ...]:
+        return self._settings.languages or ("en",)
+
+    def _admit_partial(self) -> None:
+        """Raises Overloaded unless a partial may begin at once."""
+        if not self._worker.idle:
+            raise Overloaded("the recogniser is at work; partial transcriptions wait for nobody", retry_after_s=0.2)
+        if wait_s := self._partials.wait_s:
+            raise Overloaded("partial transcriptions have had their share of the recogniser", retry_after_s=wait_s)
+
     def _choose(self, waiting: Sequence[_Piece]) -> Sequence[int]:
-        """The oldest and those of like length."""
-        longest = waiting[0].frames + _BATCH_SPREAD_FRAMES
-        fitting = [index for index, piece in enumerate(waiting) if piece.frames <= longest]
-        return fitting[: self._settings.max_batch]
+        """The oldest and those of like length; a partial only when nothing else waits."""
+        final = [index for index, piece in enumerate(waiting) if not piece.partial]
+        if not final:
+            return [0]
+        longest = waiting[final[0]].frames + _BATCH_SPREAD_FRAMES
+        return [index for index in final if waiting[index].frames <= longest][: self._settings.max_batch]
 
     # On the worker's thread
 
     def _recognise(self, batch: Sequence[_Piece]) -> list[Transcript]:
         if self._whisper is None:
             self._whisper = self._open()
+        if not batch[0].partial:
+            return self._transcribe(batch)
+        began = time.perf_counter()
+        try:
+            return self._transcribe(batch)
+        finally:
+            self._partials.spent(time.perf_counter() - began)
+
+    def _transcribe(self, batch: Sequence[_Piece]) -> list[Transcript]:
         encoded = self._encode(batch)
+        if batch[0].partial and self._worker.waiting:
+            raise Overloaded("a final transcription came in between", retry_after_s=0.2)
         languages = self._languages(batch, encoded)
         prompts = [self._prompt(language) for language in languages]
         longest_s = max(len(piece.pcm) for piece in batch) / INPUT_RATE_HZ
@@ -162,14 +202,19 @@ class FasterWhisperRecognizer:
     def _languages(self, batch: Sequence[_Piece], encoded: Any) -> list[str]:
         if not self._whisper.model.is_multilingual:
             return ["en"] * len(batch)
-        allowed = self._settings.languages
-        if all(piece.language for piece in batch) or len(allowed) == 1:
-            return [piece.language or allowed[0] for piece in batch]
-        chosen = []
-        for piece, ranked in zip(batch, self._whisper.model.detect_language(encoded), strict=True):
-            likely = [token.strip("<|>") for token, _ in ranked]
-            chosen.append(piece.language or next((code for code in likely if not allowed or code in allowed), "en"))
-        return chosen
+        if all(piece.language for piece in batch) or len(self._settings.languages) == 1:
+            return [piece.language or self._allowed[0] for piece in batch]
+        detected = self._whisper.model.detect_language(encoded)
+        return [
+            piece.language
+            or choose_language(
+                {token.strip("<|>"): probability for token, probability in ranked},
+                allowed=self._settings.languages,
+                expected=piece.expected,
+                seconds=len(piece.pcm) / INPUT_RATE_HZ,
+            )
+            for piece, ranked in zip(batch, detected, strict=True)
+        ]
 
     def _prompt(self, language: str) -> list[int]:
         from faster_whisper.tokenizer import Tokenizer

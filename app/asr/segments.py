@@ -21,12 +21,24 @@ def split_at_quiet(pcm: Pcm, max_s: float = MAX_S) -> list[Pcm]:
     limit = int(max_s * INPUT_RATE_HZ)
     pieces: list[Pcm] = []
     while len(pcm) > limit:
-        start = limit - int(_SEARCH_S * INPUT_RATE_HZ)
-        blocks = pcm[start:limit].astype(np.float32)
-        blocks = blocks[: len(blocks) // _BLOCK * _BLOCK].reshape(-1, _BLOCK)
-        energy = np.convolve((blocks**2).mean(axis=1), np.ones(_SMOOTH), mode="valid")
-        cut = start + (int(energy.argmin()) + _SMOOTH // 2) * _BLOCK
+        cut = _quietest(pcm, limit - int(_SEARCH_S * INPUT_RATE_HZ), limit)
         pieces.append(pcm[:cut])
         pcm = pcm[cut:]
     pieces.append(pcm)
     return pieces
+
+
+def last_part(pcm: Pcm, max_s: float) -> Pcm:
+    """At most the last ``max_s`` of ``pcm`` (16 kHz), from the quietest place in the first third of that on."""
+    limit = int(max_s * INPUT_RATE_HZ)
+    if len(pcm) <= limit:
+        return pcm
+    return pcm[_quietest(pcm, len(pcm) - limit, len(pcm) - limit * 2 // 3) :]
+
+
+def _quietest(pcm: Pcm, start: int, end: int) -> int:
+    """The middle of the quietest 200 ms between two samples."""
+    blocks = pcm[start:end].astype(np.float32)
+    blocks = blocks[: len(blocks) // _BLOCK * _BLOCK].reshape(-1, _BLOCK)
+    energy = np.convolve((blocks**2).mean(axis=1), np.ones(_SMOOTH), mode="valid")
+    return start + (int(energy.argmin()) + _SMOOTH // 2) * _BLOCK

@@ -25,8 +25,8 @@ class _Job(Generic[Work, Result]):
 class BatchWorker(Generic[Work, Result]):
     """Runs ``run(batch)`` on a thread of its own; ``run`` gives one result per piece of work, in order.
 
-    ``choose(waiting)`` says which of the waiting pieces go next, by index; it must include 0, the
-    oldest, so that none starves. Work whose waiter was cancelled never begins. An exception of ``run``
+    ``choose(waiting)`` says which of the waiting pieces, oldest first, go next, by index; it must name one, and
+    the oldest of those that must not starve. Work whose waiter was cancelled never begins. An exception of ``run``
     fails its own batch only, as StageError unless it is one of Parley's errors already.
     """
 
@@ -45,12 +45,19 @@ class BatchWorker(Generic[Work, Result]):
         self._jobs: deque[_Job[Work, Result]] = deque()
         self._changed = threading.Condition()
         self._closing = False
+        self._at_work = False
         self._thread: threading.Thread | None = None
         self._ended: Future[None] = Future()
 
     @property
     def waiting(self) -> int:
         return len(self._jobs)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing waits and nothing is being done: what is submitted now begins now."""
+        with self._changed:
+            return not self._jobs and not self._at_work
 
     async def submit(self, works: Sequence[Work]) -> list[Result]:
         """The results of ``works``, which wait and may run together or apart.
@@ -94,9 +101,11 @@ class BatchWorker(Generic[Work, Result]):
                 results = self._run([job.work for job in batch])
             except Exception as error:
                 failure = error if isinstance(error, ParleyError) else StageError(f"{self.name} failed: {error}")
+                self._at_work = False  # before anybody hears of it: what they submit next is to find us idle
                 for job in batch:
                     job.done.set_exception(failure)
             else:
+                self._at_work = False
                 for job, result in zip(batch, results, strict=True):
                     job.done.set_result(result)
         self._ended.set_result(None)
@@ -115,4 +124,5 @@ class BatchWorker(Generic[Work, Result]):
                 batch = [live[index] for index in sorted(chosen)]
                 batch = [job for job in batch if job.done.set_running_or_notify_cancel()]
                 if batch:
+                    self._at_work = True
                     return batch

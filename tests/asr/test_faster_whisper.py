@@ -12,7 +12,7 @@ import pytest
 from app.asr.faster_whisper import FasterWhisperRecognizer
 from app.catalog import model_path
 from app.config.settings import AsrSettings, RuntimeSettings
-from app.errors import ModelError
+from app.errors import ModelError, Overloaded
 from tests.kit.sounds import clicks, cough, hiss, music, silence
 from tests.kit.speech import recording, say
 
@@ -25,9 +25,18 @@ def folder(store):
     return model_path("whisper-base", store, kind="asr")
 
 
-@pytest.fixture
-async def hear(folder):
+@pytest.fixture(scope="module")
+def hear(folder):
     recognizer = FasterWhisperRecognizer(SETTINGS, RuntimeSettings(), folder)
+    yield recognizer
+    asyncio.run(recognizer.close())
+
+
+@pytest.fixture
+async def rested(folder):
+    """One that owes no rest for another test's partials."""
+    recognizer = FasterWhisperRecognizer(SETTINGS, RuntimeSettings(), folder)
+    await recognizer.load()
     yield recognizer
     await recognizer.close()
 
@@ -89,6 +98,53 @@ async def test_a_90_s_monologue_loses_nothing(hear):
         spoken += [say(f"Then I had to think about the {told[-1]}, again."), silence(0.5)]
     heard = await hear.transcribe(np.concatenate(spoken), language="en")
     assert [word for word in words(heard.text) if word in things] == told
+
+
+async def test_known_words_keep_their_spelling_and_wrong_ones_change_nothing(hear):
+    spoken = say("The committee approved the budget for the new library.")
+    alone = (await hear.transcribe(spoken, language="en")).text
+    heard = await asyncio.gather(
+        *(hear.transcribe(spoken, language="en", known=known) for known in ("the COMMITTEE", "I would like a pizza"))
+    )
+    assert heard[0].text == "the COMMITTEE" + alone[len("the COMMITTEE") :]
+    assert heard[1].text == alone
+
+
+async def test_a_partial_is_recognised_when_nothing_else_is_to_be_done_and_then_a_rest_is_due(rested):
+    spoken = say("What time is it?")
+    heard = await rested.transcribe(spoken, language="en", partial=True)
+    assert words(heard.text) == words("What time is it?")
+    with pytest.raises(Overloaded, match="share") as caught:
+        await rested.transcribe(spoken, language="en", partial=True)
+    assert caught.value.retry_after_s > 0.01
+    assert words((await rested.transcribe(spoken, language="en")).text) == words(heard.text)  # a final needs no rest
+
+
+async def test_a_partial_is_refused_at_once_while_a_final_is_at_work(rested):
+    final = asyncio.create_task(rested.transcribe(say("What time is it?"), language="en"))
+    await asyncio.sleep(0)
+    with pytest.raises(Overloaded, match="at work"):
+        await rested.transcribe(say("Wait."), language="en", partial=True)
+    assert words((await final).text) == words("What time is it?")
+
+
+async def test_a_partial_gives_way_to_a_final_that_comes_in_between(rested):
+    partial = asyncio.create_task(rested.transcribe(say("Tell me a joke."), language="en", partial=True))
+    await asyncio.sleep(0)
+    while rested._worker.waiting:  # until it has begun
+        await asyncio.sleep(0.001)
+    assert words((await rested.transcribe(say("Stop."), language="en")).text) == ["stop"]
+    with pytest.raises(Overloaded, match=r"in between"):
+        await partial
+
+
+async def test_of_a_long_partial_only_the_end_is_heard(rested):
+    things = ["apple", "banana", "cherry", "dolphin", "elephant", "football", "garden", "hospital"]
+    spoken = [part for thing in things for part in (say(f"Then I had to think about the {thing}."), silence(0.5))]
+    heard = await rested.transcribe(np.concatenate(spoken), language="en", partial=True)
+    found = [word for word in words(heard.text) if word in things]
+    assert 3 <= len(found) < len(things)
+    assert found == things[-len(found) :]
 
 
 async def test_a_cancelled_utterance_is_not_recognised(hear):

@@ -130,3 +130,27 @@ async def test_a_worker_that_was_never_used_has_no_thread_and_closes():
     work = worker(Gate())
     assert "test work" not in {thread.name for thread in threading.enumerate()}
     await work.close()
+
+
+async def test_idle_means_that_nothing_waits_and_nothing_is_done_and_holds_as_soon_as_a_result_is_known():
+    gate = Gate()
+    work = worker(gate)
+    assert work.idle
+    first = await begin(work, gate, [1])
+    assert not work.idle
+    second = asyncio.create_task(work.submit([2]))
+    gate.open.set()
+    await asyncio.gather(first, second)
+    assert work.idle
+    await work.close()
+
+
+async def test_what_is_not_urgent_is_left_for_when_nothing_else_waits():
+    gate = Gate()
+    work = worker(gate, choose=lambda waiting: [max(range(len(waiting)), key=lambda index: waiting[index])])
+    tasks = [await begin(work, gate, [1])] + [asyncio.create_task(work.submit([number])) for number in (2, 4, 3)]
+    await asyncio.sleep(0)
+    gate.open.set()
+    await asyncio.gather(*tasks)
+    assert gate.batches == [[1], [4], [3], [2]]
+    await work.close()
