@@ -130,9 +130,10 @@ async def test_a_partial_is_refused_at_once_while_a_final_is_at_work(rested):
 
 async def test_a_partial_gives_way_to_a_final_that_comes_in_between(rested):
     partial = asyncio.create_task(rested.transcribe(say("Tell me a joke."), language="en", partial=True))
-    await asyncio.sleep(0)
-    while rested._worker.waiting:  # until it has begun
+    for _ in range(200):
         await asyncio.sleep(0.001)
+        if not rested._worker.waiting:  # it has begun
+            break
     assert words((await rested.transcribe(say("Stop."), language="en")).text) == ["stop"]
     with pytest.raises(Overloaded, match=r"in between"):
         await partial
