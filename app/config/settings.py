@@ -117,9 +117,9 @@ class VadSettings(Section):
     """...and below which it is silence again."""
     aggressiveness: int = Field(1, ge=0, le=3)
     """webrtcvad gate in front of Silero, 0 lets most through."""
-    likely_ms: int = Field(64, ge=20)
-    """Speech this long turns the assistant down already; it is no utterance yet."""
-    min_speech_ms: int = Field(96, ge=20)
+    likely_ms: int = Field(32, ge=20)
+    """What may be speech for this long turns the assistant down already; it is no utterance yet."""
+    min_speech_ms: int = Field(80, ge=20)
     """Speech shorter than this does not start an utterance."""
     silence_ms: int = Field(128, ge=40)
     """Silence after which speech has stopped; recognition begins here."""

@@ -29,6 +29,26 @@ def say(text: str) -> Pcm:
     return resample(pcm(wave / 32768 if np.abs(wave).max() > 2 else wave), voice.sample_rate, 16_000)
 
 
+@lru_cache(maxsize=1)
+def _piper():
+    from piper import PiperVoice
+
+    from app.catalog import model_path
+    from app.config import load_settings
+
+    root = Path(__file__).resolve().parents[2]
+    store = load_settings(root / "config.toml", environment={}).runtime.model_store
+    return PiperVoice.load(next(model_path("piper-joe", store, kind="tts").glob("*.onnx")))
+
+
+@lru_cache(maxsize=64)
+def say_piper(text: str) -> Pcm:
+    """As ``say``, in another voice, of a man. The model must be in the store (fixture ``store``)."""
+    voice = _piper()
+    sound = np.concatenate([chunk.audio_int16_array for chunk in voice.synthesize(text)])
+    return resample((sound * 0.5).astype(np.int16), int(voice.config.sample_rate), 16_000)
+
+
 def recording(name: str) -> Pcm:
     """For example ``en/hello_world``; its words lie beside it in a .txt file."""
     spec = importlib.util.find_spec("pytest_audioeval")
