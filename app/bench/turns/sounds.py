@@ -23,7 +23,7 @@ _EDGE_DB = -35.0
 _FADE = INPUT_RATE_HZ // 200
 _MOST_RUNS = 14
 """Pauses among which a choice is made: all choices of three are tried."""
-_BLOCKS_AWAY = 0.25
+_BLOCKS_AWAY = 0.3
 """How much longer a pause must be for each block that it lies farther from where it is expected."""
 
 
