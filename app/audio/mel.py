@@ -35,9 +35,16 @@ def log_mel(wave: NDArray[np.float32], bands: int = 80) -> NDArray[np.float32]:
     windows = np.lib.stride_tricks.sliding_window_view(padded, WINDOW)[::HOP][: len(wave) // HOP]
     spectrum = np.fft.rfft(windows * _hann())
     power = spectrum.real**2 + spectrum.imag**2
-    logs = np.log10(np.maximum(_filters(bands) @ power.T, 1e-10))
+    logs = np.log10(np.maximum(_banded(power, bands), 1e-10))
     floored = np.maximum(logs, logs.max() - _DYNAMIC_RANGE)
     return np.ascontiguousarray((floored + 4.0) / 4.0, dtype=np.float32)
+
+
+def _banded(power: NDArray[np.floating], bands: int) -> NDArray[np.floating]:
+    """``[bands, n]`` of ``[n, 201]``. Sixteen frames at a time: a larger product numpy's BLAS spreads over threads
+    that wait for each other by spinning, and where the cores are busy that takes 70 ms instead of 0.2."""
+    filters = _filters(bands).T
+    return np.concatenate([power[at : at + 16] @ filters for at in range(0, len(power), 16)]).T
 
 
 @lru_cache(maxsize=1)
