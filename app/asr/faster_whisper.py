@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.asr.base import Transcript
 from app.asr.guards import is_hallucinated, is_silent
@@ -24,6 +25,7 @@ from app.asr.partials import PartialBudget
 from app.asr.segments import last_part, split_at_quiet
 from app.audio.batch import BatchWorker
 from app.audio.frames import INPUT_RATE_HZ, Pcm
+from app.audio.mel import HOP, WINDOW, log_mel
 from app.config.settings import AsrSettings, RuntimeSettings
 from app.errors import ModelError, Overloaded
 from app.telemetry.memory import resident_mb
@@ -37,6 +39,8 @@ _MARGIN_FRAMES = _FRAMES_PER_S
 _MAX_FRAMES = 30 * _FRAMES_PER_S
 _BATCH_SPREAD_FRAMES = 5 * _FRAMES_PER_S
 """Utterances this much longer than the oldest waiting one go by themselves: all are padded to the longest."""
+_SILENT_CELL = (np.log10(1e-10) + 4.0) / 4.0
+"""What log_mel makes of no energy at all."""
 _MAX_PARTIAL_S = 15.0
 _MAX_TOKENS = 224
 _MAX_TOKENS_PER_S = 12
@@ -192,12 +196,8 @@ class FasterWhisperRecognizer:
 
     def _encode(self, batch: Sequence[_Piece]) -> Any:
         frames = max(piece.frames for piece in batch)
-        features = []
-        for piece in batch:
-            sound = np.zeros(frames * INPUT_RATE_HZ // _FRAMES_PER_S, np.float32)
-            sound[: len(piece.pcm)] = piece.pcm * np.float32(1 / 32768)
-            features.append(self._whisper.feature_extractor(sound, padding=0)[:, :frames])
-        return self._whisper.encode(np.stack(features))
+        bands = len(self._whisper.feature_extractor.mel_filters)
+        return self._whisper.encode(np.stack([_features(piece.pcm, frames, bands) for piece in batch]))
 
     def _languages(self, batch: Sequence[_Piece], encoded: Any) -> list[str]:
         if not self._whisper.model.is_multilingual:
@@ -238,3 +238,16 @@ class FasterWhisperRecognizer:
     def _end_of_text(self) -> int:
         """Ids from here on are control tokens, not words."""
         return int(self._whisper.hf_tokenizer.token_to_id("<|endoftext|>"))
+
+
+def _features(pcm: Pcm, frames: int, bands: int) -> NDArray[np.float32]:
+    """Whisper's features of ``pcm`` followed by silence up to ``frames``: ``[bands, frames]``.
+
+    The silence is filled in, not computed: it is where the scale ends below (app/audio/mel.py), two under the loudest.
+    """
+    sounding = np.zeros(len(pcm) // HOP * HOP + WINDOW // HOP * HOP + HOP, np.float32)
+    sounding[: len(pcm)] = pcm * np.float32(1 / 32768)
+    heard = log_mel(sounding, bands)[:, :frames]
+    features = np.full((bands, frames), max(float(heard.max()) - 2.0, _SILENT_CELL), np.float32)
+    features[:, : heard.shape[1]] = heard
+    return features
