@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv system models run test check clean bench bench-peers bench-llm bench-before-after bench-interference bench-quality bench-step
+.PHONY: help venv system models run test check clean bench bench-peers bench-llm bench-before-after bench-interference bench-quality bench-step bench-turns
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 27
@@ -36,7 +36,7 @@ check: $(VENV)/.installed ## lint and type-check
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict app
 
-bench: bench-llm bench-before-after bench-interference bench-quality bench-step ## all that docs/performance.md shows, about twenty minutes
+bench: bench-llm bench-before-after bench-interference bench-quality bench-step bench-turns ## all that docs/performance.md shows, about half an hour
 
 bench-peers: $(VENV)/.installed ## build the engines that Parley is compared with (once; several minutes and GB)
 	@for peer in transformers openvino vllm llama_cpp; do \
@@ -59,6 +59,10 @@ bench-step: $(VENV)/.installed models ## where a step's time goes, and the bound
 
 bench-quality: $(VENV)/.installed models ## what a quantization of the weights costs
 	$(BIN)/python -m benchmarks.quality
+
+bench-turns: $(VENV)/.installed models ## whether turns are ended, kept and interrupted as a person would
+	@$(BIN)/python -m app models pull piper-joe
+	$(BIN)/python -m benchmarks.turns
 
 clean: ## remove the virtual environment and caches; fetched models stay
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
