@@ -30,6 +30,20 @@ def test_an_unfinished_sound_waits_less_the_more_finished_the_words_are() -> Non
     assert 2.0 >= broken_off > open_ > whole > 0.2
 
 
+def test_a_verdict_between_yes_and_no_waits_as_for_a_pause_between_sentences() -> None:
+    assert [round(patience_s(p, "We went to Spain.", PATIENCE), 2) for p in (0.5, 0.7, 0.87, 0.88)] == [
+        0.65,
+        0.65,
+        0.65,
+        0.2,
+    ]
+    assert patience_s(0.01, "We went to Spain.", PATIENCE) > 1.1
+
+
+def test_a_whole_question_is_waited_on_less_than_a_statement() -> None:
+    assert patience_s(0.1, "What is that for?", PATIENCE) < 0.6 < patience_s(0.1, "I know what that is for.", PATIENCE)
+
+
 def test_without_a_verdict_the_words_decide() -> None:
     assert (
         0.2 < patience_s(None, "What time is it?", PATIENCE) < patience_s(None, "What time is it and", PATIENCE) < 2.0

@@ -12,6 +12,8 @@ from tests.kit.tables import cases
 UNFINISHED = """
 I would like to.|I'd like a|I'd like a pizza with.|So I went to the store and...|I need eggs, milk and.|And|so|So...|It's because.|and then|because
 Can you tell me the|Tell me about the weather in.|Tell me about|Send it to.|My email is John At.|Could you please?|Do you know if?|Do you know if...
+Could you?|Can you?|Do you think that?|Last night I dreamed that.|I would like to know.|What happens when?|Remind me to call.
+I have two questions.|We need eggs. Milk.|My children are called Anna. Peter.|The order number is 7-3.|The code is 4. 9|My favorite color is...
 My phone number is...|my name is|The address is.|The thing is|Um.|Well, um|Uh|He was like|Well, you know.|Let me think.|I was thinking that maybe.
 First.|I want three things. First.|I want three things:|I was thinking—|It depends on|I live in|I think that|If|If it rains tomorrow.|When I was young.
 What is the capital of?|What is the best way to?|What is the weather in?|What time is it in|What is the difference between|What do you want me to|I
@@ -22,12 +24,13 @@ My number is 555.|415-623.|4 1 5|My number is 4 1 5, 6 2 3|my credit card number
 WHOLE = """
 What is that for?|Where are you from?|Come on in.|I don't know.|What are you looking at?|Turn the light on.|Please turn it on.|How do you do that?
 What time is it?|Is the light on?|Yes it is.|I think so.|What is it made of?|Who are you talking to?|I want that.|Tell me a joke.|Thank you very much.
-What is it like?|What would you like?|My name is Anna.|It is 42.|One.|Go on.|Can you?|And?|What do you think?|I like it though.|How are you?
+What is it like?|What would you like?|My name is Anna.|It is 42.|One.|Go on.|And?|What do you think?|I like it though.|How are you?
 Do you know?|What's going on?|Who is he?|What is it about?|What was the movie about?|What did you think of?|What's the capital of France?|Me too.
 What's it for?|What is this used for?|Where do you come from?|I came first.|Yes.|No.|Okay.|Hello.|Count me in.|I'm in.|That's it.|Let's go.|Who won?
 I want to know what the code is.|I know how old you are.|If you want.|When I was young, I lived in Paris.|When can you come?|And so on.
 My number is 5 5 5 1 2 3 4.|Call me at 415-555-1234.|The code is 1234.|My birthday is in March 1990.|What is 5 plus 7?|Set a timer for 5 minutes.|42
-What's the number for 911?|Your call costs nothing. It is zero.|I have a new number of tokens. It can be zero.|She is the one I told you about, that you were waiting for.|I love the house that she was born in.
+I have a question.|What are three reasons?|Good to know.|I like it. Thanks.|Yes. Tomorrow.|Who is there? Anna.|The order number is 7-3-9-1-8-2.
+The code is 281.|What's the number for 911?|Your call costs nothing. It is zero.|I have a new number of tokens. It can be zero.|She is the one I told you about, that you were waiting for.|I love the house that she was born in.
 Give one to another.|In 1984.|My house number is 1234567.|Wake me at 7.
 我要那个|你好吗？|今天天气怎么样|我住在北京|那是什么？|我的电话是13812345678|Was ist das?|Ja.|Et toi?|Me llamo Ana.
 """

@@ -19,8 +19,11 @@ _WHOLE_LENGTHS = (
     (frozenset({"card", "卡"}), 15),
     (frozenset({"phone", "mobile", "cell", "telephone", "tel", "fax", "call", "ring", "电", "電", "手"}), 10),
     (frozenset({"zip", "postal", "postcode", "邮", "郵"}), 5),
-    (frozenset({"code", "pin", "passcode", "password", "密", "码", "碼"}), 4),
-    (frozenset({"number", "account", "号", "號"}), 7),
+    (frozenset({"pin", "passcode", "password", "密"}), 4),
+    (frozenset({"code", "码", "碼"}), 3),
+    (frozenset({"order", "account", "reference", "booking", "ticket", "serial", "member", "customer", "id"}), 6),
+    (frozenset({"house", "room", "flight", "bus", "gate", "page", "door", "apartment", "platform", "line"}), 2),
+    (frozenset({"number", "号", "號"}), 7),
 )
 _OWN = frozenset({"my", "me", "the", "our", "it's", "is", "是", "我"})
 _LINKS = frozenset(

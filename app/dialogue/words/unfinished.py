@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from app.dialogue.words.dictation import still_dictating
-from app.dialogue.words.plain import ends_with, phrases, plain
+from app.dialogue.words.plain import consists_of, ends_with, phrases, plain
 
 
 def _words(text: str) -> frozenset[str]:
@@ -30,6 +30,11 @@ _OPEN_WORDS = phrases(
     "|will you please|could i|could i have|can i have|may i|may i have|can i get|i want you to|tell me about|give me a|i'm trying"
     "|i'm looking|do you know if|do you know whether|i was wondering|i was thinking|i was just|the thing is|my question is"
     "|the question is|the problem is|the reason is|what i mean is|what i want is|the point is",
+    "|i would like to know|i'd like to know|i want to know|i need to know|i wanted to know|i would like to ask|i'd like to ask"
+    "|i want to ask|i wanted to ask|i wanted to ask you|i want to ask you|i would like to have|i'd like to have|i want to buy"
+    "|i need to buy|i want to have|i need to get|remind me to|remind me to call|remind me to buy|do you think that"
+    "|think that|i hope that|i believe that|dreamed that|told me that|means that|the fact that|happens when"
+    "|happens if|happen when|happen if|the difference|which|whose",
     # Chinese: conjunctions, what needs an object, fillers.
     "和|跟|或|或者|还是|還是|但|但是|可是|不过|不過|因为|因為|由于|由於|所以|如果|要是|假如|虽然|雖然|然后|然後|还有|還有|而且|并且|並且|另外|比如|比如说|比如說|例如|就是|就是说|就是說"
     "|的话|的話|的时候|的時候|以及|关于|關於|对于|對於|根据|除了|为了|為了|把|被|向|从|從|往|呃|额|嗯那个|嗯那個|那个那个|那個那個|我想|我要|我想要|我需要|我觉得|我覺得|我在想|我的意思是|请帮我|請幫我"
@@ -53,6 +58,11 @@ _CLOSED_ENDS = phrases(
     "|how about|where to|where from|who with|by and by|way in|a b|vitamin a|plan a|you're on|on it|ja und|na und|y tu|solo tu"
 )
 
+_ANNOUNCED = re.compile(
+    r"\b(?:have|had|got|want|wanted|need|see|are|know) (?:two|three|four|five|several|some|a few|a couple of) "
+    r"(?:more |other )?(?:questions|things|points|reasons|options|ideas|problems|requests|wishes|topics)[.:]?$"
+)
+"""Who counts what they have to say has not said it."""
 _PREPOSITIONS = _words(
     "of to for from with in on at by about into onto upon between among during without within against towards toward through "
     "under over above below behind beside beneath beyond near across along around via per despite like"
@@ -105,10 +115,8 @@ _ANSWERS = phrases("one|a|b|这个|這個|那个|那個|我|你")
 """...and these are answers when they are all of the turn."""
 
 
-_ASKED_WHOLE = phrases(
-    "and|or|but|because|if|can you|could you|would you|can i|could i|may i|und|oder|et|y|可是|但是|所以|然后|因为"
-)
-"""Short questions that would be openings without their question mark."""
+_ASKED_WHOLE = phrases("and|or|but|because|so|und|oder|et|y|可是|但是|所以|然后|因为")
+"""Short questions that would be openings without their question mark. "Could you?" is no such: recognisers write it for one."""
 
 _CONDITIONS = _words("if when whenever while although though once unless until after before since as")
 _SUBJECTS = _words(
@@ -122,6 +130,14 @@ _WHOLE_CONDITIONS = phrases(
 )
 
 
+_ALONE = phrases(
+    "please|thanks|thank you|okay|ok|yes|no|yeah|yep|nope|right|sure|bye|goodbye|hello|hi|hey|sorry|stop|wait|now|today|tomorrow|tonight"
+    "|really|exactly|great|good|fine|cool|nice|wow|maybe|never|always|honestly|seriously|period|continue|again|quickly|parley"
+    "|danke|bitte|ja|nein|merci|oui|non|gracias|sí|alright|absolutely|definitely|perfect|correct|done|enough|ever|though|too"
+)
+"""Sentences of one word that are no item of a list."""
+
+
 def sounds_unfinished(words: str) -> bool:
     """True when a speaker would go on after ``words``: they end in a conjunction, an article, a filler, an opened list,
     digits with more to come. Made to miss rather than to fire on a whole sentence."""
@@ -133,14 +149,32 @@ def sounds_unfinished(words: str) -> bool:
     asked = words.rstrip().endswith(("?", "？"))
     if clause in _LIST_OPENERS and not (clause == said and (clause in _ANSWERS or asked)):
         return True
-    if still_dictating(words):
+    if still_dictating(words) or _lists(words, clause, said, asked):
         return True
     closed, opened = ends_with(said, _CLOSED_ENDS), ends_with(said, _OPEN_WORDS)
     if asked and said in _ASKED_WHOLE:
         return False
     if opened or closed:
         return opened > closed
-    return _preposition_dangles(clause, asked) or _subject_only(clause) or (not asked and _condition_only(words, said))
+    return (
+        _preposition_dangles(clause, asked)
+        or _subject_only(clause)
+        or _ANNOUNCED.search(words.lower().rstrip()) is not None
+        or (not asked and _condition_only(words, said))
+    )
+
+
+def _lists(words: str, clause: tuple[str, ...], said: tuple[str, ...], asked: bool) -> bool:
+    """ "We need eggs. Milk." Recognisers set full stops between the items of a list that is said slowly."""
+    single = re.search(r"[^.?!,\s]\.\s+[^\s.,]+\.?\s*$", words)
+    before = said[: -len(clause)]
+    return (
+        bool(single)
+        and not asked
+        and len(before) >= 3
+        and not consists_of(before, _ALONE)
+        and clause[-1:] not in _ALONE
+    )
 
 
 def _preposition_dangles(clause: Sequence[str], asked: bool) -> bool:
