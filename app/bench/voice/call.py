@@ -133,6 +133,7 @@ class VoiceCall:
         """What ``parley.state`` said last."""
         self.reply_over_s = 0.0
         """When the server last said that a reply was over, heard to its end or not."""
+        self._closed_because = ""
         self._loop = asyncio.get_running_loop()
         self._connection = RTCPeerConnection(RTCConfiguration(iceServers=[]))
         self._opened = asyncio.Event()
@@ -149,9 +150,10 @@ class VoiceCall:
         await self._connection.close()
 
     @property
-    def ended(self) -> bool:
-        """Whether the server has ended the call, or the connection is lost."""
-        return self._connection.connectionState in ("failed", "closed") or self.state == "closed"
+    def ended(self) -> str:
+        """Why the call is over, if the server has ended it or the connection is lost; else empty."""
+        state = self._connection.connectionState
+        return self._closed_because or (f"connection {state}" if state in ("failed", "closed") else "")
 
     async def _open(self) -> None:
         sender = self._connection.addTrack(self.microphone)
@@ -197,4 +199,4 @@ class VoiceCall:
         elif event["type"] == "response.done":
             self.reply_over_s = self._loop.time()
         elif event["type"] == "parley.closed":
-            self.state = "closed"
+            self._closed_because = f"server: {event.get('reason')}"

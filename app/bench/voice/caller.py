@@ -127,7 +127,7 @@ class Caller:
     def _over(self, since_s: float) -> bool:
         """Whether what was said at ``since_s`` has been answered to the end, or never will be."""
         call, now = self._call, self._loop.time()
-        if call.ended or now - since_s > _LONGEST_REPLY_S:
+        if call.ended != "" or now - since_s > _LONGEST_REPLY_S:
             return True
         quiet = call.state == "listening" and now - call.heard.last_sound_s > _QUIET_S
         return quiet and (call.reply_over_s > since_s or now - since_s > _PATIENCE_S)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+import aioice.ice
 import msgspec
 import numpy as np
 
@@ -30,6 +31,8 @@ from app.bench.voice.turn import Asked, Turn, measured
 
 _STAGGER_S = 2.0
 """Callers begin within this time for each of them, so that they do not speak in step."""
+# A browser is content with a late answer to its "are you still there?"; aioice hangs up after six of more than 0.5 s.
+aioice.ice.CONSENT_FAILURES = sys.maxsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,8 @@ class Outcome:
     wall_s: float
     cpu_s: float
     """Of the callers' process, while they talked."""
+    lost_calls: tuple[str, ...]
+    """Why calls were over before their turns were."""
     late_p50_ms: float
     late_p95_ms: float
     late_max_ms: float
@@ -74,13 +79,14 @@ async def run(job: Job, tell: Any) -> Outcome:
         held = await asyncio.gather(*(_talk(job, number, call, lines, tell) for number, call in enumerate(calls)))
         wall_s, cpu_s = time.monotonic() - began, time.process_time() - cpu
         tell({"type": "ended"})
+        lost = tuple(f"caller {number}: {call.ended}" for number, call in enumerate(calls) if call.ended)
     late_ms = 1000 * np.concatenate([call.microphone.late_s for call in calls])
     turns: list[Turn] = []
     for call, asked in zip(calls, held, strict=True):
         heard = Heard.of(call.heard)
         turns += [measured(one, heard, call.events) for one in asked]
     p50, p95, most = (float(np.percentile(late_ms, percent)) for percent in (50, 95, 100))
-    return Outcome(tuple(turns), job.sessions * job.turns, wall_s, cpu_s, p50, p95, most)
+    return Outcome(tuple(turns), job.sessions * job.turns, wall_s, cpu_s, lost, p50, p95, most)
 
 
 async def _talk(job: Job, number: int, call: VoiceCall, lines: Lines, tell: Any) -> list[Asked]:

@@ -15,7 +15,7 @@ import msgspec
 
 import app
 from app.bench.voice.clients import Job, Outcome
-from app.bench.voice.server import ServerProcess, Told, Usage, free_port
+from app.bench.voice.server import ServerProcess, Told, Usage, free_port, machine_cpu_s
 from app.bench.voice.speech import Script
 from app.errors import StageError
 
@@ -45,6 +45,8 @@ class Watched:
 
     front_end_cores: float
     worker_cores: float
+    other_cores: float
+    """Taken by processes that are neither the server nor the callers: the figures suffer from it."""
     rss_peak_mb: float
     rss_end_mb: float
     pss_end_mb: float
@@ -88,7 +90,7 @@ async def measure(options: Options, script: Script, report: Report) -> Measured:
         report("connecting", {"process_id": server.process_id})
         watch = _Watch(server)
         outcome = await _call(job, watch, report)
-        return Measured(options.sessions, options.turns, script.voices, outcome, watch.result())
+        return Measured(options.sessions, options.turns, script.voices, outcome, watch.result(outcome.cpu_s))
     finally:
         await asyncio.shield(server.stop())
 
@@ -142,9 +144,11 @@ class _Watch:
         self._usages: list[tuple[float, Usage]] = []
         self._told: list[Told] = []
         self._pss_mb = 0.0
+        self._machine_cpu_s: list[float] = []
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
+        self._machine_cpu_s.append(machine_cpu_s())
         await self._sample()
         self._task = asyncio.create_task(self._watch(), name="watch server")
 
@@ -165,6 +169,7 @@ class _Watch:
     async def end(self) -> None:
         await self.stop()
         await self._sample()
+        self._machine_cpu_s.append(machine_cpu_s())
         self._pss_mb = await self._server.pss_mb()
 
     async def stop(self) -> None:
@@ -173,14 +178,17 @@ class _Watch:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
-    def result(self) -> Watched:
+    def result(self, callers_cpu_s: float) -> Watched:
         (began_s, first), (ended_s, last) = self._usages[0], self._usages[-1]
         wall_s = ended_s - began_s
         usages = [usage for _, usage in self._usages]
+        front_end_s, worker_s = last.front_end_cpu_s - first.front_end_cpu_s, last.worker_cpu_s - first.worker_cpu_s
+        all_s = self._machine_cpu_s[-1] - self._machine_cpu_s[0]
         lags = sorted(told.loop_lag_ms for told in self._told)
         return Watched(
-            front_end_cores=(last.front_end_cpu_s - first.front_end_cpu_s) / wall_s,
-            worker_cores=(last.worker_cpu_s - first.worker_cpu_s) / wall_s,
+            front_end_cores=front_end_s / wall_s,
+            worker_cores=worker_s / wall_s,
+            other_cores=max(0.0, all_s - front_end_s - worker_s - callers_cpu_s) / wall_s,
             rss_peak_mb=max(usage.rss_mb for usage in usages),
             rss_end_mb=last.rss_mb,
             pss_end_mb=self._pss_mb,

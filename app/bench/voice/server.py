@@ -194,3 +194,9 @@ class ServerProcess:
 def _cpu_s(process: psutil.Process) -> float:
     times = process.cpu_times()
     return float(times.user + times.system)
+
+
+def machine_cpu_s() -> float:
+    """What all processes have taken so far, on all cores."""
+    times = psutil.cpu_times()
+    return float(sum(times) - times.idle - getattr(times, "iowait", 0.0) - getattr(times, "guest", 0.0))

@@ -34,6 +34,8 @@ EXAMPLES = """examples:
   python -m app bench voice --sessions 4 --turns 6 --log server.log --set turn.early_replies=false
 """
 _MOST_SESSIONS = 256
+_OTHERS_MATTER = 0.2
+"""Cores; less than this is the system's own business."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -228,9 +230,15 @@ def _details(measured: Measured, row: Figures) -> Table:
     table.add_row("  silent after", _spread(row.silent_ms))
     table.add_row("cores", f"front end {server.front_end_cores:.2f}, LLM worker {server.worker_cores:.2f}")
     table.add_row("", f"callers {callers_cores:.2f} (their packets left {outcome.late_p95_ms:.1f} ms late, p95)")
+    if server.other_cores > _OTHERS_MATTER:
+        table.add_row(
+            "[yellow]other processes[/]", f"{server.other_cores:.2f}: something else runs, the figures suffer"
+        )
     table.add_row("resident memory, MiB", f"peak {server.rss_peak_mb:.0f}, end {server.rss_end_mb:.0f}")
     table.add_row("  shared pages once", f"end {server.pss_end_mb:.0f}")
     table.add_row("event loop lag, ms", f"median {server.loop_lag_p50_ms:.0f}, max {server.loop_lag_max_ms:.0f}")
+    if outcome.lost_calls:
+        table.add_row("[red]calls lost[/]", "; ".join(outcome.lost_calls))
     for name, counted in (("notices", row.notices), ("errors", row.errors)):
         if counted:
             table.add_row(name, ", ".join(f"{count} {code}" for code, count in counted.items()))
