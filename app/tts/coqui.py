@@ -6,6 +6,7 @@ The package brings torch into the process, so it is imported only when this back
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ class CoquiSynthesizer(LocalSynthesizer):
         except Exception as error:  # the package raises whatever went wrong below it
             raise ModelError(f"The Coqui model {self._settings.model} cannot be loaded: {error}") from error
         self._check_voice()
+        self._apply_speed()
         device = "cuda" if cuda else "cpu"
         return f"Coqui {Path(self._settings.model).name}, {self.rate_hz / 1000:g} kHz, {device}"
 
@@ -85,7 +87,20 @@ class CoquiSynthesizer(LocalSynthesizer):
             raise ModelError(f"tts.voice {self._settings.voice!r} is not in this model; available: {known}.")
         self._speaker = self._settings.voice or (names[0] if names else "")
 
+    def _apply_speed(self) -> None:
+        """Models that predict durations scale them; XTTS takes the speed with each text; others cannot."""
+        self._arguments: dict[str, float] = {}
+        speed, model = self._settings.speed, self._synthesizer.tts_model
+        if speed == 1.0:
+            return
+        if getattr(model, "length_scale", None) is not None:
+            model.length_scale = float(model.length_scale) / speed
+        elif "speed" in signature(getattr(model, "inference", self._apply_speed)).parameters:
+            self._arguments["speed"] = speed
+        else:
+            raise ModelError(f"tts.speed is {speed}, but {self._settings.model} has one speed only: set it to 1.0.")
+
     def _speak(self, text: str) -> Iterator[Pcm]:
         # One clause at a time is what we are given; Coqui's own sentence splitter would only cut it again.
-        sound = self._synthesizer.tts(text, speaker_name=self._speaker, split_sentences=False)
+        sound = self._synthesizer.tts(text, speaker_name=self._speaker, split_sentences=False, **self._arguments)
         yield trim_silence(to_pcm(np.asarray(sound, np.float32)), self.rate_hz, tail_ms=pause_ms(text))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import onnxruntime
 
 from app.audio.frames import Pcm
 from app.config.settings import RuntimeSettings, TtsSettings
@@ -31,12 +34,13 @@ class PiperSynthesizer(LocalSynthesizer):
 
     def _open(self) -> str:
         try:
-            from piper import PiperVoice, SynthesisConfig
+            from piper import PiperConfig, PiperVoice, SynthesisConfig
         except ImportError as error:
             raise ModelError(f"piper-tts cannot be imported ({error}); run: pip install piper-tts") from error
         path = self._onnx_file()
         try:
-            self._voice = PiperVoice.load(path)
+            config = PiperConfig.from_dict(json.loads(Path(f"{path}.json").read_text(encoding="utf-8")))
+            self._voice = PiperVoice(session=_session(path), config=config)
         except Exception as error:  # onnxruntime and json errors of many kinds
             raise ModelError(f"The Piper voice {path} cannot be loaded: {error}") from error
         speakers = self._voice.config.speaker_id_map
@@ -62,3 +66,13 @@ class PiperSynthesizer(LocalSynthesizer):
     def _speak(self, text: str) -> Iterator[Pcm]:
         for chunk in self._voice.synthesize(text, self._config):
             yield trim_silence(chunk.audio_int16_array, self._rate_hz, tail_ms=pause_ms(text))
+
+
+def _session(path: Path) -> onnxruntime.InferenceSession:
+    """One thread a clause: ``runtime.tts_threads`` clauses are spoken at once, and no more threads than that run.
+
+    PiperVoice.load leaves onnxruntime all cores, which then spin between clauses and slow down everybody else.
+    """
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])

@@ -46,6 +46,19 @@ async def main():
     async with aclosing(voice.synthesize("cut off")) as chunks:
         await anext(chunks)
     await voice.close()
+    slow = CoquiSynthesizer(TtsSettings(backend="coqui", model=str(folder), speed=0.5), runtime)
+    await slow.load()
+    slowly = np.concatenate([chunk async for chunk in slow.synthesize("hello there, how are you?")])
+    assert slow._synthesizer.tts_model.length_scale == 2.0
+    assert len(slowly) > len(sound), (len(sound), len(slowly))  # not twice as long: durations are drawn anew each time
+    del type(slow._synthesizer.tts_model).inference, slow._synthesizer.tts_model.length_scale
+    try:
+        slow._apply_speed()
+    except ModelError as error:
+        assert "tts.speed" in str(error), error
+    else:
+        raise AssertionError("a speed that has no effect was accepted")
+    await slow.close()
     wrong = CoquiSynthesizer(TtsSettings(backend="coqui", model=str(folder), voice="nobody"), runtime)
     try:
         await wrong.load()

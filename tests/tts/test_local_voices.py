@@ -99,6 +99,15 @@ async def test_speed_changes_how_long_it_takes(joe: Path) -> None:
     assert lengths[0] > 1.3 * lengths[1]
 
 
+async def test_a_voice_runs_no_more_threads_than_it_was_given(joe: Path) -> None:
+    for backend in ("hibari", "piper"):
+        voice = make(backend, joe)
+        await voice.load()
+        options = getattr(voice._voice, "sess" if backend == "hibari" else "session").get_session_options()
+        assert options.intra_op_num_threads == 1
+        await voice.close()
+
+
 @pytest.mark.parametrize("backend", ["hibari", "piper"])
 async def test_text_without_words_yields_nothing(backend: str, joe: Path) -> None:
     voice = make(backend, joe)
