@@ -174,7 +174,7 @@ class ServerSettings(Section):
     """Further origins (scheme://host:port) whose pages may open sessions."""
     max_sessions: int = Field(32, ge=1)
     ice_servers: tuple[str, ...] = ()
-    """stun: or turn: URLs given to both ends; empty needs no internet."""
+    """"stun:host:port" or "turn:user:password@host:port", given to both ends; empty needs no internet."""
     connect_timeout_s: float = Field(15.0, gt=0)
     """A call that has no media by then is dropped."""
     idle_timeout_s: float = Field(600.0, gt=0)

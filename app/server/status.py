@@ -11,6 +11,7 @@ from app.config.settings import Settings
 from app.dialogue.ports import SessionHost
 from app.server.access import Access
 from app.telemetry.metrics import CONTENT_TYPE, Metrics
+from app.transports.ice import ice_server
 
 _NO_STORE = {"cache-control": "no-store"}
 
@@ -56,7 +57,7 @@ class Status:
         if body["token_accepted"]:
             settings = self._settings
             body |= {
-                "ice_servers": [{"urls": url} for url in settings.server.ice_servers],
+                "ice_servers": [ice_server(entry).for_browser() for entry in settings.server.ice_servers],
                 "connect_timeout_s": settings.server.connect_timeout_s,
                 "language": settings.assistant.language,
                 "models": {

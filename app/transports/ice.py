@@ -14,6 +14,11 @@ class IceServer:
     username: str | None = None
     credential: str | None = None
 
+    def for_browser(self) -> dict[str, str]:
+        """As RTCPeerConnection wants it."""
+        named = {"urls": self.url, "username": self.username, "credential": self.credential}
+        return {name: value for name, value in named.items() if value is not None}
+
 
 def ice_server(entry: str) -> IceServer:
     """Read one entry of ``server.ice_servers``; "@" or ":" inside a name or password is written %40 or %3A."""
