@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import re
 
+from app.tts import rests
 from app.tts.clause import Clause
 from app.tts.speakable import Spoken, speakable
 from app.tts.speakable.abbreviations import dot_ends_sentence
 
-FIRST_MIN_WORDS = 2
-"""A first clause may end at a comma from here on: sound starts early, and one word alone sounds clipped."""
-FIRST_SOFT_WORDS = 8
-"""Without any punctuation the first clause ends before the next conjunction..."""
-FIRST_HARD_WORDS = 16
-"""...or at the latest here."""
-LATER_MIN_WORDS = 10
-"""Later clauses are whole sentences; long ones may be cut at a comma from here on."""
-LATER_SOFT_WORDS = 24
-LATER_HARD_WORDS = 36
 HARD_PATIENCE_WORDS = 6
 """How much longer than the hard limit a clause may get to avoid a cut after "the" or a number."""
 MAX_CHARS = 320
 """Whatever it is made of, no clause is longer."""
+_FEW_WORDS = 2
 CODE_BLOCK = "Code block."
 """Said in place of a fenced block; nobody wants to hear code."""
 
@@ -30,14 +22,6 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_CONJUNCTIONS = _words(
-    "and but or so because although though while when where which who that if unless until since as then than before "
-    "after whereas however with without into from for"
-)
-_LEANING = _words(
-    "a an the of to in on at by for from with and or but my your his her its our their this that these those is are "
-    "was were be very not no about than as into"
-)
 _STARTERS = _words(
     "A An The It Its He She We They I You This That These Those There Here But And So Then However In On At For If "
     "When While What Who Why How My Your His Her Our Their Let Also Yes No"
@@ -48,11 +32,20 @@ _STOPS = ".!?…"
 _BREAKS = ",;:—–"
 _CJK_STOPS = "。！？"
 _CJK_BREAKS = "，、；："
-_WORD = re.compile(r"[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af][^\s\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]*")
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
-_LIST_NUMBER = re.compile(r"\s*\d{1,3}[.)]")
+_LIST_NUMBER = re.compile(r"\s*(?:\d{1,3}|[ivxIVX]{1,4}|[A-Za-z])[.)]")
 _FENCE = re.compile(r"[ \t]*(```+|~~~+)")
 _ENTITY_END = re.compile(r"&#?\w{2,16};$")
+_AFTER_CJK_MARK = frozenset(_CJK_STOPS + _CJK_BREAKS + _CJK_CLOSERS)
+_EARLY_MARKS = ",!?，。！？"
+_EARLY_END = re.compile(rf"(?:^|\s)[^\W\d_]+(?:[-'’][^\W\d_]+)*[{_EARLY_MARKS}]$")
+_PLAIN = re.compile(r"[^*_\"“‘«(\[`$<#|]*")
+_THINKING = re.compile(r"<(think|thinking|thought|reasoning)>$", re.I)
+_BEGUN_TAG = re.compile(r"<[A-Za-z]{0,9}$")
+_OPEN_FORMULA = re.compile(
+    r"\\\((?:(?!\\\)).)*$|\\\[(?:(?!\\\]).)*$|(?<![A-Za-z\d$\\])\$(?=[A-Za-z\\({])[^$\n]{0,60}$", re.S
+)
+_LINK_TARGET = re.compile(r"[ \t]*\[[^\]\n]+\]:")
 _OPEN_LINK = re.compile(r"\[[^\]\n]*$|\]\([^)\n]*$")
 
 
@@ -62,7 +55,8 @@ class ClauseSplitter:
     The reply is looked at character by character, so how it is cut into pieces changes nothing. The
     clauses tile it without gaps. What cannot be spoken (a rule, an emoji, code) belongs to the
     clause after it; only at the end of a reply may a clause have empty ``spoken`` and no ``word_ends``.
-    Nothing is cut inside a number, an abbreviation, an address, a link or inline code. One per reply.
+    Nothing is cut inside a number, an abbreviation, an address, a link, a formula or inline code.
+    ``<think>`` blocks, closed or not, are never spoken. One per reply.
     """
 
     def __init__(self, language: str = "en") -> None:
@@ -73,7 +67,15 @@ class ClauseSplitter:
         """Where the next clause begins; before ``_body`` when something silent was passed."""
         self._body = 0
         self._line_start = True
-        self._first = True
+        self._pace = rests.FIRST
+        self._words = 0
+        """In ``_pending``; two CJK characters count as one."""
+        self._cjk = 0
+        self._chinese = False
+        """Whether the last clause with letters was, so that "10%，" after it is read in Chinese too."""
+        self._in_word = False
+        self._thought_end = ""
+        """The tag that ends the thinking we are in."""
         self._fence = ""
         """The marks that opened the code block we are in."""
         self._undecided = ""
@@ -85,9 +87,13 @@ class ClauseSplitter:
         """The clauses that ``text_delta`` completes, often none."""
         for char in text_delta:
             self._pending += char
+            if self._thought_end:
+                self._skip_thought()
+                continue
             if self._fence:
                 self._skip_code(char)
                 continue
+            self._count(char)
             if self._undecided:
                 self._decide(char)
             self._look(char)
@@ -95,7 +101,7 @@ class ClauseSplitter:
 
     def finish(self) -> list[Clause]:
         """The reply is complete: whatever is left, as its last clauses."""
-        if self._fence:
+        if self._fence or self._thought_end:
             self._pass_over()
         elif self._pending:
             self._cut(len(self._pending), line_end=True)
@@ -117,13 +123,45 @@ class ClauseSplitter:
             self._end_line()
         elif char.isspace():
             self._after_word()
+        elif char == ">":
+            self._after_tag()
+        elif self._pace is rests.FIRST and char in _EARLY_MARKS:
+            self._after_early_mark()
         elif len(pending) > 1 and char not in _CJK_CLOSERS and char not in _CJK_STOPS + _CJK_BREAKS:
             self._after_cjk_mark()
-        if self._pending and not self._fence and _CJK.match(char) and self._words() >= self._hard_limit():
+        if self._pending and not self._fence and _CJK.match(char) and self._length() >= self._pace.hard:
             self._cut(len(self._pending))
         if len(self._pending) >= MAX_CHARS and not self._fence:
-            space = max(self._pending.rfind(" "), self._pending.rfind("\t"))
-            self._cut(space + 1 if space > 0 else len(self._pending))
+            self._cut_endless()
+
+    def _cut_endless(self) -> None:
+        space = max(self._pending.rfind(" "), self._pending.rfind("\t"))
+        tag = _BEGUN_TAG.search(self._pending)
+        self._cut(space + 1 if space > 0 else tag.start() if tag else len(self._pending))
+
+    def _after_tag(self) -> None:
+        tag = _THINKING.search(self._pending)
+        if tag is None or self._pending.count("`") % 2:
+            return
+        if tag.start():
+            self._cut(tag.start(), line_end=True)
+        self._thought_end = f"</{tag.group(1).lower()}>"
+        self._skip_thought()
+
+    def _skip_thought(self) -> None:
+        if self._pending.lower().endswith(self._thought_end):
+            self._thought_end = ""
+            self._pass_over()
+        elif len(self._pending) > len(self._thought_end):
+            # Thoughts may be long: only what could be the beginning of the tag is kept.
+            kept = len(self._thought_end) - 1
+            self._body += len(self._pending) - kept
+            self._pending = self._pending[-kept:]
+
+    def _after_early_mark(self) -> None:
+        """ "Sure," is given away with its comma: no quotation or emphasis is open that the next character could close."""
+        if _EARLY_END.search(self._pending) and _PLAIN.fullmatch(self._pending):
+            self._cut(len(self._pending))
 
     def _end_line(self) -> None:
         fence = _FENCE.match(self._pending) if self._line_start else None
@@ -162,7 +200,7 @@ class ClauseSplitter:
             self._mark = len(self._pending)
 
     def _after_break(self, body: str) -> None:
-        if _ENTITY_END.search(body) or self._words() < (FIRST_MIN_WORDS if self._first else LATER_MIN_WORDS):
+        if _ENTITY_END.search(body) or self._length() < self._pace.mark:
             return
         if len(body) > 1 and body[-1] == "," and body[-2].isdigit():
             self._undecided, self._mark = "comma", len(self._pending)
@@ -170,25 +208,24 @@ class ClauseSplitter:
             self._cut(len(self._pending))
 
     def _after_plain_word(self) -> None:
-        words = self._words()
-        soft, hard = (FIRST_SOFT_WORDS if self._first else LATER_SOFT_WORDS), self._hard_limit()
-        if words <= soft:
+        words = self._length()
+        if words < 2:
             return
         text = self._pending.rstrip()
         begin = max(text.rfind(" "), text.rfind("\t")) + 1
         word = text[begin:].lower()
-        before = text[:begin].rstrip()
-        if word in _CONJUNCTIONS and before and not before[-1].isdigit() and _last_word(before) not in _LEANING:
+        if rests.may_rest_before(word, text[:begin], words - 1, self._pace):
             self._cut(begin)
-        elif words >= hard and (words >= hard + HARD_PATIENCE_WORDS or (word.isalpha() and word not in _LEANING)):
+        elif words >= self._pace.hard + HARD_PATIENCE_WORDS or (words >= self._pace.hard and not rests.leans_on(word)):
             self._cut(len(self._pending))
 
     def _after_cjk_mark(self) -> None:
+        if self._pending[-2] not in _AFTER_CJK_MARK:
+            return
         body = self._pending[:-1].rstrip(_CJK_CLOSERS)
         if not body or body[-1] not in _CJK_STOPS + _CJK_BREAKS or self._protected():
             return
-        enough = self._words() >= (FIRST_MIN_WORDS if self._first else LATER_MIN_WORDS)
-        if body[-1] in _CJK_STOPS or (body[-1] in _CJK_BREAKS and enough):
+        if body[-1] in _CJK_STOPS or self._length() >= self._pace.mark:
             self._cut(len(self._pending) - 1)
 
     def _decide(self, char: str) -> None:
@@ -208,19 +245,36 @@ class ClauseSplitter:
             self._cut(self._mark)
 
     def _protected(self) -> bool:
-        return self._pending.count("`") % 2 == 1 or _OPEN_LINK.search(self._pending) is not None
+        pending = self._pending
+        return (
+            ("`" in pending and pending.count("`") % 2 == 1)
+            or ("[" in pending and _OPEN_LINK.search(pending) is not None)
+            or (self._line_start and _LINK_TARGET.match(pending) is not None)
+            or (("$" in pending or "\\" in pending) and _OPEN_FORMULA.search(pending) is not None)
+        )
 
-    def _words(self) -> int:
-        return len(_WORD.findall(self._pending)) + len(_CJK.findall(self._pending)) // 2
+    def _length(self) -> int:
+        """Words in ``_pending``."""
+        return self._words + (self._cjk + 1) // 2
 
-    def _hard_limit(self) -> int:
-        return FIRST_HARD_WORDS if self._first else LATER_HARD_WORDS
+    def _count(self, char: str) -> None:
+        if _CJK.match(char):
+            self._cjk += 1
+            self._in_word = False
+        elif char.isspace():
+            self._in_word = False
+        elif not self._in_word and char.isalnum():
+            self._words += 1
+            self._in_word = True
 
     # Making clauses
 
     def _cut(self, length: int, *, line_end: bool = False) -> None:
         piece = self._pending[:length]
-        spoken = speakable(piece, language=self._language, line_start=self._line_start, line_end=line_end)
+        if self._cjk or self._words > _FEW_WORDS:
+            self._chinese = self._cjk > self._words
+        language = "zh" if self._chinese and self._language in ("en", "auto") else self._language
+        spoken = speakable(piece, language=language, line_start=self._line_start, line_end=line_end)
         self._emit(length, spoken)
 
     def _emit(self, length: int, spoken: Spoken) -> None:
@@ -229,19 +283,19 @@ class ClauseSplitter:
         self._pending = self._pending[length:]
         self._body = end
         self._undecided = ""
+        self._words = self._cjk = 0
+        self._in_word = False
+        for char in self._pending:
+            self._count(char)
         self._line_start = piece.endswith("\n") or (self._line_start and piece.isspace())
         if spoken.text:
             ends = tuple(body + offset for offset in spoken.word_ends)
             self._clauses.append(Clause(self._start, end, spoken.text, ends))
             self._start = end
-            self._first = False
+            first = self._pace is rests.FIRST
+            self._pace = rests.after_first(len(spoken.text.split())) if first else rests.LATER
 
     def _pass_over(self) -> None:
         self._body += len(self._pending)
         self._pending = ""
         self._line_start = True
-
-
-def _last_word(text: str) -> str:
-    words = text.split()
-    return words[-1].lower() if words else ""

@@ -4,46 +4,98 @@ from __future__ import annotations
 
 import re
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.tts.clause import Clause
 from app.tts.clauses import ClauseSplitter
 from app.tts.speakable import speakable
 
 GOLDEN = Path(__file__).parent / "golden"
+FILES = {path.stem: tomllib.loads(path.read_text("utf-8")) for path in sorted(GOLDEN.glob("*.toml"))}
+REPLIES = FILES.pop("replies")["cases"]
 CASES = [
-    pytest.param(raw, spoken, id=f"{path.stem}: {raw[:40]!r}")
-    for path in sorted(GOLDEN.glob("*.toml"))
-    for raw, spoken in tomllib.loads(path.read_text("utf-8"))["cases"]
+    pytest.param(raw, spoken, file.get("language", "en"), id=f"{name}: {raw[:40]!r}")
+    for name, file in FILES.items()
+    for raw, spoken in file["cases"]
 ]
-CHINESE = re.compile("[\u4e00-\u9fff]")
-WRITTEN = st.text(alphabet="ab1.,:;!?*_`#[](){}|<>$€%/\\-+=~@& \n'\"é你。，😀\u200d", max_size=80)
+HAN = re.compile("[\u4e00-\u9fff]")
+ALPHABET = "abI1.,:;!?*_`#[](){}|<>$€%/\\-+=~@&^ \n'\"é你。，😀\u200d"
+WRITTEN = st.text(alphabet=ALPHABET, max_size=80)
+PIECES = st.lists(st.one_of(st.sampled_from([case.values[0] for case in CASES]), WRITTEN), max_size=5)
+REPLY = st.tuples(PIECES, st.sampled_from([" ", "\n", "\n\n", ". "])).map(lambda parts: parts[1].join(parts[0]))
+LANGUAGES = st.sampled_from(["en", "zh", "de", "auto"])
+
+
+def say(text: str, language: str, pieces: list[str] | None = None) -> list[Clause]:
+    splitter = ClauseSplitter(language)
+    clauses = [clause for piece in pieces or list(text) for clause in splitter.feed(piece)]
+    return clauses + splitter.finish()
 
 
 def words(text: str) -> list[str]:
     return [word for word in (part.strip(".,;:!?").lower() for part in text.split()) if word]
 
 
-@pytest.mark.parametrize(("raw", "spoken"), CASES)
-def test_the_golden_text_is_spoken_as_written_down(raw: str, spoken: str) -> None:
-    assert speakable(raw).text == spoken
+@pytest.mark.parametrize(("raw", "spoken", "language"), CASES)
+def test_the_golden_text_is_spoken_as_written_down(raw: str, spoken: str, language: str) -> None:
+    assert speakable(raw, language=language).text == spoken
 
 
-@pytest.mark.parametrize(("raw", "spoken"), CASES)
-def test_a_golden_text_fed_character_by_character_is_spoken_with_the_same_words(raw: str, spoken: str) -> None:
-    splitter = ClauseSplitter()
-    clauses = [clause for char in raw for clause in splitter.feed(char)] + splitter.finish()
-    gap = "" if CHINESE.search(raw) else " "
-    assert words(gap.join(clause.spoken for clause in clauses)) == words(spoken)
+@pytest.mark.parametrize(("raw", "spoken", "language"), CASES)
+def test_a_golden_text_fed_character_by_character_is_spoken_with_the_same_words(
+    raw: str, spoken: str, language: str
+) -> None:
+    gap = "" if language == "zh" else " "
+    assert words(gap.join(clause.spoken for clause in say(raw, language))) == words(spoken)
 
 
-@pytest.mark.parametrize(("raw", "spoken"), CASES)
-def test_no_golden_text_is_spoken_with_signs_or_digits(raw: str, spoken: str) -> None:
-    if not CHINESE.search(raw):
-        assert not set(spoken) & set("*#_`|<>[]{}~^$€£%0123456789\\")
+@pytest.mark.parametrize(("raw", "spoken", "language"), CASES)
+def test_no_golden_text_is_spoken_with_signs_or_digits(raw: str, spoken: str, language: str) -> None:
+    if language != "de":
+        assert not set(spoken) & set("*#_`|<>[]{}~^$€£¥%=+°0123456789\\")
+
+
+@pytest.mark.parametrize(("raw", "spoken", "language"), CASES)
+def test_every_word_of_a_golden_text_ends_within_it_and_after_the_one_before(
+    raw: str, spoken: str, language: str
+) -> None:
+    ends = speakable(raw, language=language).word_ends
+    assert len(ends) == len(spoken.split())
+    assert list(ends) == sorted(ends)
+    assert all(0 <= end <= len(raw) for end in ends)
+    assert not ends or ends[-1] == len(raw)
+
+
+@pytest.mark.parametrize(("raw", "clauses"), REPLIES)
+def test_a_golden_reply_is_spoken_in_these_clauses(raw: str, clauses: list[str]) -> None:
+    language = "zh" if HAN.search(raw) else "en"
+    assert [clause.spoken for clause in say(raw, language) if clause.spoken] == clauses
+
+
+@given(REPLY, LANGUAGES, st.lists(st.integers(0, 400), max_size=12))
+def test_however_a_reply_arrives_it_is_spoken_the_same(raw: str, language: str, cuts: list[int]) -> None:
+    edges = [0, *sorted(cut for cut in cuts if 0 < cut < len(raw)), len(raw)]
+    pieces = [raw[begin:end] for begin, end in pairwise(edges)]
+    expected = say(raw, language)
+    assert say(raw, language, pieces) == expected
+    assert say(raw, language, [raw]) == expected
+    ends = [end for clause in expected for end in clause.word_ends]
+    assert ends == sorted(ends)
+    assert all(end <= len(raw) for end in ends)
+
+
+@given(REPLY)
+def test_thoughts_are_never_spoken_and_change_nothing_after_them(reply: str) -> None:
+    if "think" in reply:
+        return
+    text = f"<think>\nSecret, {reply} secret.\n</think>\n\n{reply}"
+    assert [clause.spoken for clause in say(text, "en")] == [clause.spoken for clause in say("\n\n" + reply, "en")]
+    assert all(not clause.spoken for clause in say(f"<think>{reply}", "en"))
 
 
 @given(WRITTEN)
@@ -79,6 +131,6 @@ def test_a_list_item_without_a_full_stop_gets_one_at_its_end() -> None:
     assert speakable("## Shopping\n", line_end=True).text == "Shopping."
 
 
-@pytest.mark.parametrize("language", ["de", "fr", "zh"])
+@pytest.mark.parametrize("language", ["de", "fr", "ja"])
 def test_another_language_keeps_its_digits_but_loses_its_markup(language: str) -> None:
     assert speakable("**22,1** `x`", language=language).text == "22,1 x"

@@ -43,6 +43,14 @@ INNER = {
     "vol": "volume",
     "Vol": "Volume",
     "pp": "pages",
+    "ca": "circa",
+    "resp": "respectively",
+    "max": "maximum",
+    "ext": "extension",
+    "Eq": "Equation",
+    "eq": "equation",
+    "Sec": "Section",
+    "Ch": "Chapter",
 }
 """Always go on: their dot never ends a sentence."""
 
@@ -77,14 +85,23 @@ OPEN = {
     "Fri": "Friday",
     "a.k.a": "also known as",
     "et al": "and others",
-    "Ph.D": "P H D",
-    "a.m": "AM",
-    "p.m": "PM",
-    "A.M": "AM",
-    "P.M": "PM",
+    "Ph.D": "P.H.D",
+    "a.m": "A.M",
+    "p.m": "P.M",
+    "A.M": "A.M",
+    "P.M": "P.M",
+    "Bros": "Brothers",
+    "Est": "Established",
+    "est": "estimated",
+    "misc": "miscellaneous",
 }
 """May end a sentence: whether they do shows in the letter that follows."""
 
+_DOTTED_UNITS = frozenset({"min", "hr", "hrs", "sec", "oz", "lb", "lbs", "ft", "in", "tsp", "tbsp", "mi", "yd", "gal"})
+_DOTTED_UNIT = re.compile(rf"(?<=\d)(\s?)({'|'.join(_DOTTED_UNITS)})\.(?=\s+[a-z])")
+_STREET = re.compile(r"\b([A-Z]\w+)(\s+)(St|Dr)\.(?=\s+[a-z]|\s*,|\s*$)")
+_PAGE = re.compile(r"(?<![\w.])p\.\s?(?=\d)")
+_CIRCA = re.compile(r"(?<![\w.])c\.\s?(?=\d{3,4})")
 _NUMBER_SIGN = re.compile(r"\b([Nn])(o|os)\.\s?(?=\d)")
 _TITLE = re.compile(rf"(?<![\w.])({'|'.join(TITLES)})\.(?=\s+\S)")
 _BARE_TITLE = re.compile(r"(?<![\w.])(Dr|Mr|Mrs|Ms|Prof)(?=\s+[A-Z])")
@@ -101,7 +118,7 @@ def dot_ends_sentence(before: str) -> bool | None:
     token = before[:-1].split()[-1].lstrip("(\"'“‘[*_") if before[:-1].strip() else ""
     if token in TITLES or token in INNER:
         return False
-    if token.lower() in ("no", "nos"):
+    if token.lower() in ("no", "nos", "p", "c") or (token in _DOTTED_UNITS and any(char.isdigit() for char in before)):
         return None
     if token in OPEN or token.lower() == "al":
         return None
@@ -116,16 +133,26 @@ def _open(match: re.Match[str]) -> str:
     return f"{word}." if not match.string[match.end() :].strip() else word
 
 
+def _street(match: re.Match[str]) -> str:
+    name, gap, word = match.groups()
+    end = "." if not match.string[match.end() :].strip() else ""
+    return f"{name}{gap}{'Street' if word == 'St' else 'Drive'}{end}"
+
+
 def _initials(match: re.Match[str]) -> str:
-    letters = match.group(1).replace(".", "")
+    letters = match.group(1)[:-1]
     return f"{letters}." if not match.string[match.end() :].strip() else letters
 
 
 def say_abbreviations(text: Tracked) -> Tracked:
-    """ "Dr. Smith vs. e.g. the U.S." -> "Doctor Smith versus for example the US"."""
+    """ "Dr. Smith vs. e.g. the U.S." -> "Doctor Smith versus for example the U.S"."""
     text = text.sub(
         _NUMBER_SIGN, lambda m: f"{'N' if m.group(1) == 'N' else 'n'}umber{'s' if m.group(2) == 'os' else ''} "
     )
+    text = text.sub(_DOTTED_UNIT, lambda m: m.group(1) + ("inches" if m.group(2) == "in" else m.group(2))).sub(
+        _STREET, _street
+    )
+    text = text.sub(_PAGE, "page ").sub(_CIRCA, "circa ")
     text = text.sub(_TITLE, lambda match: TITLES[match.group(1)])
     text = text.sub(_BARE_TITLE, lambda match: TITLES[match.group(1)])
     text = text.sub(_INNER, lambda match: INNER[match.group(1)]).sub(_BARE_VERSUS, "versus")

@@ -20,6 +20,9 @@ _CLOCK_RANGE = re.compile(
 _HOUR = re.compile(rf"(?<![\w:.])(\d{{1,2}}){_HALF}(?!\w)")
 _HALF_WORD = re.compile(r"(?<![\w.])([AaPp])\.[Mm]\.(?!\w)")
 _ISO_DATE = re.compile(r"(?<![\w-])(\d{4})-(\d{2})-(\d{2})(?![\w-])")
+_ISO_TIME = re.compile(
+    r"(?<![\w-])(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?(?![\w:-])"
+)
 _US_DATE = re.compile(r"(?<![\w/])(\d{1,2})/(\d{1,2})/(\d{4}|\d{2})(?![\w/])")
 _MONTH_DAY = re.compile(
     rf"\b({_MONTH_WORD})\.?\s+(\d{{1,2}})(?:st|nd|rd|th)?(?![\d:%]|\.\d)(?:(,?)\s+(\d{{4}})(?![\w]))?"
@@ -28,10 +31,20 @@ _DAY_MONTH = re.compile(
     rf"(?<![\w.,])(the\s+)?(\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?({_MONTH_WORD})\b\.?(?:,?\s+(\d{{4}})(?!\w))?"
 )
 _MONTH_YEAR = re.compile(rf"\b({_MONTH_WORD})\.?(,?)\s+(\d{{4}})(?!\w)")
-_YEAR_RANGE = re.compile(r"(?<![\w.,$€£])((?:1[1-9]|20)\d\d)\s?[-–]\s?((?:1[1-9]|20)?\d\d)(?![\w-]|[.,]\d)")
+_YEAR_RANGE = re.compile(
+    r"(?<![\w.,$€£-])((?:1[0-9]|20)\d\d)\s?[-–]\s?((?:1[0-9]|20)?\d\d)(?![\w-]|[.,]\d|\s+(?:[a-z]+s|percent)\b|\s?%)"
+)
+_FROM_TO = re.compile(
+    r"\b([Ff]rom|[Bb]etween)(\s)((?:1[0-9]|20)\d\d)(\s(?:to|and|until)\s)((?:1[0-9]|20)\d\d)(?![\w%]|[.,]\d|\s+[a-z]+s\b)"
+)
+_YEAR_BEFORE_NAME = re.compile(
+    r"\b([Tt]he|[Aa]|[Yy]our|[Mm]y|[Oo]ur)(\s)((?:19|20)\d\d)(?=\s+(?:[A-Z]|election|season|edition|report|model|movie|film|novel|book"
+    r"|album|song|version|census|earthquake|crisis|war|study|paper)(?:\w*))"
+)
+_SHORT_YEAR = re.compile(r"(?<![\w'])'(\d\d)(?![\w'])")
 _YEAR = re.compile(
-    r"\b((?:in|since|from|until|till|by|before|after|during|around|circa|year|of|and|to|late|early|mid|summer|winter|spring|fall"
-    r"|autumn)[\s-]+|\()((?:1[1-9]|20)\d\d)(?![\w%]|[.,]\d|\s+(?:[a-z]+s|percent|of)\b(?<!was)(?<!is))",
+    r"\b((?:in|q[1-4]|h[12]|fy|copyright|christmas|since|from|until|till|by|before|after|during|around|circa|year|of|and|to|late|early|mid|summer|winter|spring|fall"
+    r"|autumn)[\s-]+|\()((?:1[0-9]|20)\d\d)(?![\w%]|[.,]\d|\s+(?:[a-z]+s|percent|people|of)\b(?<!was)(?<!is)(?<!its)(?<!his))",
     re.I,
 )
 _DECADE = re.compile(r"(?<![\w.,])'?((?:1[1-9]|20)\d0|[2-9]0)'?s\b")
@@ -39,7 +52,7 @@ _ERA = re.compile(r"(?<![\w.,])(\d{1,4})\s?(BCE|BC|CE|AD)\b")
 
 
 def _half(letter: str | None) -> str:
-    return f" {letter.upper()}M" if letter else ""
+    return f" {letter.upper()}.M" if letter else ""
 
 
 def _sentence_stop(match: re.Match[str]) -> str:
@@ -105,6 +118,11 @@ def _year_range(match: re.Match[str]) -> str:
     return f"{say.year(int(first))} to {last}"
 
 
+def _from_to(match: re.Match[str]) -> str:
+    word, gap, first, between, last = match.groups()
+    return f"{word}{gap}{say.year(int(first))}{between}{say.year(int(last))}"
+
+
 def _era(match: re.Match[str]) -> str:
     return f"{say.year(int(match.group(1)))} {match.group(2)}"
 
@@ -115,9 +133,10 @@ def _decade(match: re.Match[str]) -> str:
 
 
 def say_times(text: Tracked) -> Tracked:
-    """ "9:30 a.m." -> "nine thirty AM", "17:05" -> "seventeen oh five", "7 pm" -> "seven PM"."""
+    """ "9:30 a.m." -> "nine thirty A.M", "17:05" -> "seventeen oh five", "7 pm" -> "seven P.M"."""
+    text = text.sub(_ISO_TIME, lambda match: f"{match.group(1)}, {match.group(2)}")
     text = text.sub(_CLOCK_RANGE, " to ").sub(_CLOCK, _clock).sub(_HOUR, _hour)
-    return text.sub(_HALF_WORD, lambda match: f"{match.group(1).upper()}M{_sentence_stop(match)}")
+    return text.sub(_HALF_WORD, lambda match: f"{match.group(1).upper()}.M{_sentence_stop(match)}")
 
 
 def say_dates(text: Tracked) -> Tracked:
@@ -127,4 +146,7 @@ def say_dates(text: Tracked) -> Tracked:
     text = text.sub(_DAY_MONTH, _day_month).sub(_MONTH_DAY, _month_day)
     text = text.sub(_MONTH_YEAR, lambda m: f"{_month(m.group(1))}{m.group(2)} {say.year(int(m.group(3)))}")
     text = text.sub(_DECADE, _decade).sub(_YEAR_RANGE, _year_range)
+    text = text.sub(_FROM_TO, _from_to)
+    text = text.sub(_YEAR_BEFORE_NAME, lambda m: f"{m.group(1)}{m.group(2)}{say.year(int(m.group(3)))}")
+    text = text.sub(_SHORT_YEAR, lambda m: say.number(m.group(1)))
     return text.sub(_YEAR, lambda m: m.group(1) + say.year(int(m.group(2)))).sub(_ERA, _era)

@@ -8,6 +8,10 @@ import re
 from app.tts.speakable.tracked import Tracked
 
 _COMMENT = re.compile(r"<!--.*?(?:-->|$)", re.S)
+_HIDDEN = re.compile(r"<(script|style)\b[^>]*>.*?(?:</\1>|$)", re.S | re.I)
+_CITATION = re.compile(r"(?<=[\w.,!?])(?:\[\d{1,3}(?:[,–-]\s?\d{1,3})*\])+(?![(\w])")
+_LINK_TARGET = re.compile(r"^[ \t]*\[[^\]\n]+\]:[ \t]+\S+.*$", re.M)
+_TAG_IN_CODE = re.compile(r"(?<=`)</?([A-Za-z][\w-]*)/?>(?=`)")
 _TAG = re.compile(r"</?[A-Za-z][^<>\n]{0,200}>")
 _ENTITY = re.compile(r"&(?:#\d{1,6}|#x[0-9A-Fa-f]{1,5}|[A-Za-z]{2,16});")
 _IMAGE_OR_LINK = re.compile(
@@ -30,7 +34,7 @@ _EMPHASIS_INSIDE = re.compile(r"(?<=[^\W\d])\*([^\W\d]{2,})\*(?=[^\W\d])")
 _UNDERSCORE = re.compile(r"(?<!\w)_{1,3}(?=\S)|(?<=\S)_{1,3}(?!\w)|_{2,}")
 _STRIKE = re.compile(r"~~+")
 _ESCAPE = re.compile(r"\\([\\`*_{}\[\]()#+\-.!|>~$])")
-_MATH = re.compile(r"\\[()\[\]]|\$\$")
+_MATH = re.compile(r"\\[()\[\]]|\$\$|(?<![\w\\])\$(?=\s*$)")
 _SNAKE = re.compile(r"(?<=\w)_(?=\w)")
 _CALL = re.compile(r"(?<=\w)\(\)")
 
@@ -41,12 +45,12 @@ def _entity(match: re.Match[str]) -> str:
 
 def strip_inline(text: Tracked) -> Tracked:
     """Links become their text, tags go, entities become characters, emphasis and code marks go."""
-    text = text.sub(_COMMENT, "")
+    text = text.sub(_COMMENT, "").sub(_HIDDEN, "").sub(_CITATION, "")
     text = text.sub(_FENCE_LINE, "")
     text = text.sub(_IMAGE_OR_LINK, lambda match: match.group(1))
     text = text.sub(_FOOTNOTE, "")
     text = text.sub(_AUTOLINK, lambda match: match.group(1))
-    text = text.sub(_TAG, " ")
+    text = text.sub(_TAG_IN_CODE, lambda match: match.group(1)).sub(_TAG, " ")
     text = text.sub(_ENTITY, _entity)
     text = text.sub(_MATH, " ")
     text = text.sub(_ESCAPE, lambda match: match.group(1) if match.group(1) not in "*_`#|~" else " ")
@@ -59,7 +63,7 @@ def strip_inline(text: Tracked) -> Tracked:
 
 def strip_lines(text: Tracked) -> Tracked:
     """Headings, quotes, bullets, rules and table edges, which stand at the start of a line."""
-    text = text.sub(_RULE, "")
+    text = text.sub(_RULE, "").sub(_LINK_TARGET, "")
     text = text.sub(_QUOTE_MARK, "")
     text = text.sub(_HEADING_MARK, "")
     text = text.sub(_TASK_BOX, lambda match: match.group(1))

@@ -17,6 +17,8 @@ _IRREGULAR_ORDINALS = {
     "nine": "ninth",
     "twelve": "twelfth",
 }
+WRITTEN = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?"
+"""Pattern of a number as ``number`` reads it."""
 _LONGEST_CARDINAL = 15
 """More digits than this are read one by one: no listener can hold them as a quantity."""
 
@@ -64,6 +66,11 @@ def number(text: str) -> str:
     return f"{words} point {digits(fraction)}" if point and fraction else words
 
 
+def is_one(text: str) -> bool:
+    """Whether what is counted by ``text`` stands in the singular."""
+    return text in ("1", "1.0", "1.00")
+
+
 def ordinal(number_: int) -> str:
     """21 -> "twenty-first"."""
     words = cardinal(number_)
@@ -75,9 +82,9 @@ def ordinal(number_: int) -> str:
 
 
 def year(number_: int) -> str:
-    """1984 -> "nineteen eighty-four", 2005 -> "two thousand five", 1905 -> "nineteen oh five"."""
+    """1984 -> "nineteen eighty-four", 1066 -> "ten sixty-six", 2005 -> "two thousand five", 1905 -> "nineteen oh five"."""
     century, rest = divmod(number_, 100)
-    if not 1100 <= number_ < 2100 or 2000 <= number_ < 2010:
+    if not 1000 < number_ < 2100 or 2000 <= number_ < 2010:
         return cardinal(number_)
     if not rest:
         return f"{cardinal(century)} hundred"

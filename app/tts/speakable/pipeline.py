@@ -5,10 +5,26 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from app.tts.speakable import abbreviations, calendar, markup, quantities, symbols, web
+from app.tts.speakable import (
+    abbreviations,
+    acronyms,
+    calendar,
+    chinese,
+    formulas,
+    markup,
+    measures,
+    money,
+    quantities,
+    roman,
+    symbols,
+    web,
+)
 from app.tts.speakable.tracked import Tracked, word_ends
 
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af]")
+_HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
+_KANA_OR_HANGUL = re.compile("[\u3040-\u30ff\uac00-\ud7af]")
+_LATIN_WORD = re.compile(r"[A-Za-z]{3,}")
 _LINE_BREAK = re.compile(r"(?<![.,;:!?。！？，、；：\s])\s*\n\s*(?=\S)")
 _CJK_SPOKEN_MARKS = re.compile("[「」『』《》〈〉【】（）]")
 _SPACE = re.compile(r"\s+")
@@ -30,33 +46,27 @@ class Spoken:
 def speakable(raw: str, *, language: str = "en", line_start: bool = True, line_end: bool = False) -> Spoken:
     """What a voice says for ``raw``, a clause or more of Markdown.
 
-    ``language`` (ISO 639-1, or "auto") decides whether numbers and signs are worded in English; other
-    languages and CJK text keep their digits for the voice to read. ``line_start`` says that ``raw``
+    ``language`` (ISO 639-1, or "auto") decides in what numbers and signs are worded: English, or Chinese
+    for Chinese text; other languages keep their digits for the voice to read. ``line_start`` says that ``raw``
     begins a line, where "-" and "1." mark lists; ``line_end`` that it ends one, so that a heading or a
     list item without a full stop gets one. Without anything to say, text is empty. Pure; never raises.
     """
     text = symbols.plain_characters(Tracked.of(raw))
     block = line_start and bool(_BLOCK_LINE.match(raw))
+    worded_in = _wording(text.text, language)
+    text = web.say_windows_paths(text)
+    text = formulas.say_formulas(text, formulas.CHINESE if worded_in == "zh" else formulas.ENGLISH)
     if line_start:
-        text = markup.strip_lines(text)
+        text = markup.strip_lines(roman.say_list_marks(text) if worded_in == "en" else text)
     text = markup.strip_inline(text)
-    cjk = bool(_CJK.search(text.text))
-    english = language in ("en", "auto") and not cjk
-    if english:
-        text = web.say_addresses(text)
-        text = calendar.say_times(text)
-        text = abbreviations.say_abbreviations(text)
-        text = calendar.say_dates(text)
-        text = quantities.say_money(text)
-        text = quantities.say_measures(text)
-        text = quantities.say_codes(text)
-        text = symbols.say_operators(text)
-        text = markup.separate(text)
-        text = quantities.say_numbers(text)
+    if worded_in == "en":
+        text = _english(text)
+    elif worded_in == "zh":
+        text = markup.separate(chinese.say_chinese(web.say_addresses(text, web.CHINESE)))
+        text = chinese.chinese_marks(text)
     else:
         text = markup.separate(text)
-    if cjk:
-        text = text.sub(_CJK_SPOKEN_MARKS, " ")
+        text = text.sub(_CJK_SPOKEN_MARKS, " ") if _CJK.search(text.text) else text
     text = symbols.pauses(text)
     text = text.sub(_LINE_BREAK, ". ").sub(_SPACE, " ")
     text = text.sub(_SPACE_BEFORE_MARK, "").sub(_DOUBLE_MARK, "").strip()
@@ -66,3 +76,31 @@ def speakable(raw: str, *, language: str = "en", line_start: bool = True, line_e
         text = text.sub(_BAD_END, "")
         text = text.sub(_LAST_WORD, lambda match: match.group() + ".")
     return Spoken(text.text, word_ends(text, raw))
+
+
+def _wording(text: str, language: str) -> str:
+    """ "en", "zh" or "", by the language and by the letters: an English reply may hold a line of Chinese."""
+    han = len(_HAN.findall(text))
+    if _KANA_OR_HANGUL.search(text) or language not in ("en", "auto", "zh"):
+        return ""
+    if han:
+        return "zh" if language == "zh" or han >= len(_LATIN_WORD.findall(text)) else "en"
+    return "zh" if language == "zh" and len(_LATIN_WORD.findall(text)) < 2 else "en"
+
+
+def _english(text: Tracked) -> Tracked:
+    """The order matters: what is most certain by its shape is worded first."""
+    text = web.say_addresses(text, web.ENGLISH)
+    text = calendar.say_times(text)
+    text = abbreviations.say_abbreviations(text)
+    text = roman.say_roman(text)
+    text = calendar.say_dates(text)
+    text = quantities.say_codes(text)
+    text = symbols.say_leading_signs(text)
+    text = money.say_money(text)
+    text = quantities.say_ranges(text)
+    text = measures.say_measures(text)
+    text = acronyms.say_acronyms(text)
+    text = symbols.say_operators(text)
+    text = markup.separate(text)
+    return quantities.say_numbers(text)
