@@ -17,9 +17,12 @@ from benchmarks.machine import describe
 
 def page(result: dict[str, Any]) -> str:
     measured, summary = result["turns"], result["turns"]["summary"]
+    cores = (
+        f"{measured['own_cores']:.2f} with Parley and the benchmark, {measured['other_cores']:.2f} with anything else"
+    )
     held = f"{summary['cases']} cases, {measured['jobs']} at a time, {measured['wall_s']:.0f} s; {summary['passed']} passed."
     parts = [
-        report.facts(result["machine"]),
+        report.facts(result["machine"] | {"cores kept busy": cores}),
         held,
         report.table(["", "p50, ms", "p95, ms", "worst, ms", "cases"], _times(summary)),
         report.table(["", "cases", "of", "share"], _faults(summary)),

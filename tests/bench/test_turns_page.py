@@ -19,6 +19,8 @@ def result() -> dict[str, object]:
     measured = {
         "jobs": 2,
         "wall_s": 300.2,
+        "own_cores": 0.81,
+        "other_cores": 0.05,
         "left_out": ["aiortc's demo recording"],
         "summary": asdict(summarise(VERDICTS)),
         "categories": {name: asdict(summary) for name, summary in by_category(VERDICTS).items()},
@@ -29,6 +31,7 @@ def result() -> dict[str, object]:
 
 def test_the_page_shows_delays_faults_categories_and_what_is_left_out() -> None:
     page = turns.page(result())
+    assert "- cores kept busy: 0.81 with Parley and the benchmark, 0.05 with anything else" in page
     assert "| end of turn: last sample of speech to declared over | 290 | 310 | 310 | 2 |" in page
     assert "| interrupted: to silence | 510 | 510 | 510 | 1 |" in page
     assert "| false cut-ins (heard before the end, or a turn taken for two) | 1 | 2 | 50.0 % |" in page

@@ -14,7 +14,8 @@ GREETING = (
 )
 """What the assistant is saying when it is spoken over; about nine seconds."""
 
-_OVER_S = 1.5
+_OVER_S = 2.2
+"""In mid-sentence: a pause of the greeting would make any interruption look obeyed at once."""
 _VOICES: tuple[Voice, ...] = ("woman", "man", "low")
 _OTHERS: tuple[Voice, ...] = ("man", "low")
 """Over the assistant nobody speaks in its own voice."""

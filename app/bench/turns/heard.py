@@ -16,8 +16,8 @@ from app.errors import StageTimeout
 
 _REFERENCE_S = 20.0
 """Longest wait for the greeting that cases are compared with."""
-_SOUNDS_RMS = 200.0
-"""Quieter frames of the undisturbed greeting (-44 dBFS: its pauses) say nothing about how loud it is played."""
+_SOUNDS_RMS = 40.0
+"""Quieter frames of the undisturbed greeting (-58 dBFS: its pauses) say nothing about how loud it is played."""
 DUCKED_DB = -15.0
 
 

@@ -15,6 +15,7 @@ from app.bench.turns.caller import hold
 from app.bench.turns.cases import Case
 from app.bench.turns.catalogue import GREETING, catalogue, quick
 from app.bench.turns.heard import listen, undisturbed
+from app.bench.turns.load import Watch
 from app.bench.turns.recordings import Recordings
 from app.bench.turns.scene import Scene, render
 from app.bench.turns.sounds import silence
@@ -31,6 +32,15 @@ from app.wiring import Parley
 class Outcome:
     verdict: Verdict
     timeline: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """``own_cores`` were busy with Parley and the benchmark on average, ``other_cores`` with anything else."""
+
+    outcomes: tuple[Outcome, ...]
+    own_cores: float
+    other_cores: float
 
 
 def chosen(names: Sequence[str], *, only_quick: bool, recordings: Recordings) -> list[Case]:
@@ -70,7 +80,7 @@ async def measure(
     jobs: int,
     keep: Path | None,
     on_done: Callable[[Outcome], None],
-) -> list[Outcome]:
+) -> Measured:
     """Hold each case, ``jobs`` at a time, the longest first; outcomes in the order of ``made``."""
     silent, greeting = (Host(parley.stages, _greeting(settings, text)) for text in ("", GREETING))
     outcomes: dict[str, Outcome] = {}
@@ -89,13 +99,15 @@ async def measure(
     try:
         over = any(case.over_s is not None for case, _ in made)
         reference: Pcm = await undisturbed(greeting) if over else silence(0)
+        watch = Watch()
         async with asyncio.TaskGroup() as group:
             for _ in range(jobs):
                 group.create_task(hold_next())
+        own_cores, other_cores = watch.cores()
     finally:
         await silent.close()
         await greeting.close()
-    return [outcomes[case.name] for case, _ in made]
+    return Measured(tuple(outcomes[case.name] for case, _ in made), round(own_cores, 2), round(other_cores, 2))
 
 
 def _greeting(settings: Settings, text: str) -> Settings:

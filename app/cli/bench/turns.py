@@ -28,7 +28,7 @@ from app.telemetry.log import configure as configure_log
 
 if TYPE_CHECKING:
     from app.bench.turns.cases import Case
-    from app.bench.turns.measure import Outcome
+    from app.bench.turns.measure import Measured, Outcome
     from app.bench.turns.scene import Scene
     from app.bench.turns.summary import Share, Spread, Summary
 
@@ -40,6 +40,10 @@ EXAMPLES = """examples:
 """
 _REPLY_TOKENS = 48
 """Long enough for a first sentence; the benchmark does not listen further."""
+
+
+_OTHERS_MATTER = 0.3
+"""Cores that others keep busy on average before it is worth a warning."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,18 +90,18 @@ def run(settings: Settings, args: argparse.Namespace) -> int:
         made = scenes(cases, speakers, recordings, on_made)
     left_out = [*recordings.missing, *([] if speakers.has_man else ["Piper's voice (another of Hibari's stands in)"])]
     began = time.monotonic()
-    outcomes = asyncio.run(_hold(settings, made, jobs, args.keep))
-    result = _result(outcomes, jobs, time.monotonic() - began, left_out)
+    measured = asyncio.run(_hold(settings, made, jobs, args.keep))
+    result = _result(measured, jobs, time.monotonic() - began, left_out)
     if args.out is not None:
         _write(args.out, json.dumps(result, indent=1, ensure_ascii=False))
     if args.json:
         print(json.dumps(result, indent=1, ensure_ascii=False))
     else:
-        _print(outcomes, result, whole=bool(args.case))
-    return 0 if all(outcome.verdict.passed for outcome in outcomes) else 1
+        _print(measured, result, whole=bool(args.case))
+    return 0 if all(outcome.verdict.passed for outcome in measured.outcomes) else 1
 
 
-async def _hold(settings: Settings, made: Sequence[tuple[Case, Scene]], jobs: int, keep: Path | None) -> list[Outcome]:
+async def _hold(settings: Settings, made: Sequence[tuple[Case, Scene]], jobs: int, keep: Path | None) -> Measured:
     from app.bench.turns.measure import measure
     from app.wiring import build
 
@@ -121,19 +125,21 @@ def _piper(settings: Settings) -> Path | None:
     return next(iter(sorted(folder.glob("*.onnx"))), None)
 
 
-def _result(outcomes: Sequence[Outcome], jobs: int, wall_s: float, left_out: Sequence[str]) -> dict[str, Any]:
+def _result(measured: Measured, jobs: int, wall_s: float, left_out: Sequence[str]) -> dict[str, Any]:
     from app.bench.turns.summary import by_category, summarise
 
-    verdicts = [outcome.verdict for outcome in outcomes]
+    verdicts = [outcome.verdict for outcome in measured.outcomes]
     return {
         "jobs": jobs,
         "wall_s": round(wall_s, 1),
+        "own_cores": measured.own_cores,
+        "other_cores": measured.other_cores,
         "left_out": list(left_out),
         "summary": asdict(summarise(verdicts)),
         "categories": {name: asdict(summary) for name, summary in by_category(verdicts).items()},
         "cases": [
             asdict(outcome.verdict) | ({} if outcome.verdict.passed else {"timeline": outcome.timeline})
-            for outcome in outcomes
+            for outcome in measured.outcomes
         ],
     }
 
@@ -141,12 +147,12 @@ def _result(outcomes: Sequence[Outcome], jobs: int, wall_s: float, left_out: Seq
 # For people
 
 
-def _print(outcomes: Sequence[Outcome], result: Mapping[str, Any], *, whole: bool) -> None:
+def _print(measured: Measured, result: Mapping[str, Any], *, whole: bool) -> None:
     from app.bench.turns.summary import by_category, summarise
 
     console = Console()
-    verdicts = [outcome.verdict for outcome in outcomes]
-    for outcome in outcomes:
+    verdicts = [outcome.verdict for outcome in measured.outcomes]
+    for outcome in measured.outcomes:
         if whole or not outcome.verdict.passed:
             console.print(f"\n[bold]{outcome.verdict.name}[/]: {_told(outcome)}", highlight=False, soft_wrap=True)
             for line in outcome.timeline:
@@ -156,6 +162,8 @@ def _print(outcomes: Sequence[Outcome], result: Mapping[str, Any], *, whole: boo
     console.print(_figures(summary))
     for absent in result["left_out"]:
         console.print(f"Left out: {absent}", markup=False)
+    if measured.other_cores > _OTHERS_MATTER:
+        console.print(f"[yellow]Other processes kept {measured.other_cores:.2f} cores busy: the delays suffer.[/]")
     console.print(
         f"{summary.passed} of {summary.cases} cases passed, {result['jobs']} at a time, {result['wall_s']:.0f} s."
     )
