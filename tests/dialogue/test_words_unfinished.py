@@ -13,7 +13,7 @@ UNFINISHED = """
 I would like to.|I'd like a|I'd like a pizza with.|So I went to the store and...|I need eggs, milk and.|And|so|So...|It's because.|and then|because
 Can you tell me the|Tell me about the weather in.|Tell me about|Send it to.|My email is John At.|Could you please?|Do you know if?|Do you know if...
 Could you?|Can you?|Do you think that?|Last night I dreamed that.|I would like to know.|What happens when?|Remind me to call.
-I have two questions.|We need eggs. Milk.|My children are called Anna. Peter.|The order number is 7-3.|The code is 4. 9|My favorite color is...
+Okay, so first.|Yeah, I think|Well, so|I have two questions.|We need eggs. Milk.|My children are called Anna. Peter.|The order number is 7-3.|The code is 4. 9|My favorite color is...
 My phone number is...|my name is|The address is.|The thing is|Um.|Well, um|Uh|He was like|Well, you know.|Let me think.|I was thinking that maybe.
 First.|I want three things. First.|I want three things:|I was thinking—|It depends on|I live in|I think that|If|If it rains tomorrow.|When I was young.
 What is the capital of?|What is the best way to?|What is the weather in?|What time is it in|What is the difference between|What do you want me to|I
@@ -29,6 +29,7 @@ Do you know?|What's going on?|Who is he?|What is it about?|What was the movie ab
 What's it for?|What is this used for?|Where do you come from?|I came first.|Yes.|No.|Okay.|Hello.|Count me in.|I'm in.|That's it.|Let's go.|Who won?
 I want to know what the code is.|I know how old you are.|If you want.|When I was young, I lived in Paris.|When can you come?|And so on.
 My number is 5 5 5 1 2 3 4.|Call me at 415-555-1234.|The code is 1234.|My birthday is in March 1990.|What is 5 plus 7?|Set a timer for 5 minutes.|42
+Yes, I was.|I like it, actually.|It is nice, I think.|What's the difference?|Wer bist du?|Comment vas-tu?|It weighs a ton.|给我一个|就是。|Well?
 I have a question.|What are three reasons?|Good to know.|I like it. Thanks.|Yes. Tomorrow.|Who is there? Anna.|The order number is 7-3-9-1-8-2.
 The code is 281.|What's the number for 911?|Your call costs nothing. It is zero.|I have a new number of tokens. It can be zero.|She is the one I told you about, that you were waiting for.|I love the house that she was born in.
 Give one to another.|In 1984.|My house number is 1234567.|Wake me at 7.

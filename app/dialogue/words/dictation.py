@@ -5,57 +5,28 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from app.dialogue.words.plain import plain
+from app.dialogue.words.plain import plain, vocabulary
 
-_DIGITS = frozenset(
-    ["zero", "oh", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", *"零一二三四五六七八九〇幺"]
-)
+_DIGITS = vocabulary("zero oh one two three four five six seven eight nine", " ".join("零一二三四五六七八九〇幺"))
 _REPEATS = {"double": 2, "triple": 3}
 _SENTENCES = re.compile(r"[.?!]\s+|[。？！]")
 _NUMERAL = re.compile(r"\+?\d+")
 
 _WHOLE_LENGTHS = (
-    # What is being dictated, and how many digits it has at least when it is whole.
-    (frozenset({"card", "卡"}), 15),
-    (frozenset({"phone", "mobile", "cell", "telephone", "tel", "fax", "call", "ring", "电", "電", "手"}), 10),
-    (frozenset({"zip", "postal", "postcode", "邮", "郵"}), 5),
-    (frozenset({"pin", "passcode", "password", "密"}), 4),
-    (frozenset({"code", "码", "碼"}), 3),
-    (frozenset({"order", "account", "reference", "booking", "ticket", "serial", "member", "customer", "id"}), 6),
-    (frozenset({"house", "room", "flight", "bus", "gate", "page", "door", "apartment", "platform", "line"}), 2),
-    (frozenset({"number", "号", "號"}), 7),
+    # What is being dictated, and how many digits it has at least when it is whole. The first that fits counts.
+    (vocabulary("card 卡"), 15),
+    (vocabulary("phone mobile cell telephone tel fax call ring 电 電 手"), 10),
+    (vocabulary("zip postal postcode 邮 郵"), 5),
+    (vocabulary("pin passcode password 密"), 4),
+    (vocabulary("code 码 碼"), 3),
+    (vocabulary("order account reference booking ticket serial member customer id"), 6),
+    (vocabulary("house room flight bus gate page door apartment platform line"), 2),
+    (vocabulary("number 号 號"), 7),
 )
-_OWN = frozenset({"my", "me", "the", "our", "it's", "is", "是", "我"})
-_LINKS = frozenset(
-    [
-        "is",
-        "it's",
-        "are",
-        "at",
-        "me",
-        "number",
-        "code",
-        "pin",
-        "card",
-        "phone",
-        "fax",
-        "zip",
-        "password",
-        "是",
-        "为",
-        "為",
-        "号",
-        "號",
-        "码",
-        "碼",
-        "话",
-        "話",
-    ]
-)
+_OWN = vocabulary("my me the our it's is 是 我")
+_LINKS = vocabulary("is it's are at me number code pin card phone fax zip password 是 为 為 号 號 码 碼 话 話")
 """What stands between that and its digits: "the number is 5", but not "the number of guests is about 5"."""
-_ASKING = frozenset(
-    {"what", "what's", "who", "whose", "which", "how", "why", "when", "where", "calculate", "什", "谁", "誰", "多"}
-)
+_ASKING = vocabulary("what what's who whose which how why when where calculate 什 谁 誰 多")
 _BARE_LENGTHS = range(3, 10)
 """Nothing but digits, said one by one: fewer are an answer ("five"), a phone number has ten."""
 _LOCAL_LENGTH = 7

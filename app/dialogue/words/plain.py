@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 Phrases: TypeAlias = frozenset[tuple[str, ...]]
@@ -43,21 +44,29 @@ def plain(text: str) -> tuple[str, ...]:
     return tuple(word.plain for word in words_of(text))
 
 
+def vocabulary(*texts: str) -> frozenset[str]:
+    """The words of ``texts``, with spaces between them."""
+    return frozenset(word for text in texts for word in text.split())
+
+
 def phrases(*texts: str) -> Phrases:
     """A list of phrases, one or more in each text, with "|" between them."""
     return frozenset(plain(phrase) for text in texts for phrase in text.split("|") if plain(phrase))
 
 
+@lru_cache(maxsize=64)
+def _longest(among: Phrases) -> int:
+    return max(map(len, among), default=0)
+
+
 def starts_with(words: Sequence[str], among: Phrases) -> int:
     """How many words the longest of the phrases takes up that ``words`` begin with; 0 if there is none."""
-    longest = max(map(len, among), default=0)
-    return next((n for n in range(min(longest, len(words)), 0, -1) if tuple(words[:n]) in among), 0)
+    return next((n for n in range(min(_longest(among), len(words)), 0, -1) if tuple(words[:n]) in among), 0)
 
 
 def ends_with(words: Sequence[str], among: Phrases) -> int:
     """The same of the end of ``words``."""
-    longest = max(map(len, among), default=0)
-    return next((n for n in range(min(longest, len(words)), 0, -1) if tuple(words[-n:]) in among), 0)
+    return next((n for n in range(min(_longest(among), len(words)), 0, -1) if tuple(words[-n:]) in among), 0)
 
 
 def consists_of(words: Sequence[str], *kinds: Phrases) -> bool:
@@ -66,7 +75,7 @@ def consists_of(words: Sequence[str], *kinds: Phrases) -> bool:
         return False
     # Which of (nothing of the first kind yet, something of it) can be had for the words up to each place.
     reached: list[set[bool]] = [{False}, *(set() for _ in words)]
-    longest = max((len(phrase) for kind in kinds for phrase in kind), default=0)
+    longest = max(map(_longest, kinds))
     for start in range(len(words)):
         for end in range(start + 1, min(len(words), start + longest) + 1):
             if not reached[start]:
