@@ -30,6 +30,13 @@ _CJK_SPOKEN_MARKS = re.compile("[「」『』《》〈〉【】（）]")
 _SPACE = re.compile(r"\s+")
 _SPACE_BEFORE_MARK = re.compile(r"\s+(?=[,.;:!?](?:\s|$))")
 _DOUBLE_MARK = re.compile(r"[,;:]\s*(?=[,.;:!?])|(?<=[.!?;:]) ?,(?=\s|$)|^[\s,;:.!?-]+(?=\w)")
+# Most clauses are plain prose, of which whole families of rewrites can be skipped at a glance.
+_FORMULA = re.compile("[\\\\$\u0370-\u03ff\u00b2\u00b3\u00b9\u2070-\u2089]")
+_MARKED = re.compile(r"[<&\[\\`*_~$#|]")
+_ADDRESS = re.compile(r"\.\w|[/@\\]")
+_NUMERIC = re.compile("[0-9%\u00bc-\u00be\u2150-\u215e]")
+_CAPITALS = re.compile(r"[A-Z]{2}|[A-Z]/|\b[IVX]\b")
+_SIGNED = re.compile(r"[^\w\s,.;:!?']|_|[a-z][A-Z]|\d\s*x")
 _LAST_WORD = re.compile(r"\S+$")
 _BLOCK_LINE = re.compile(r"^\s*(?:#{1,6}\s|[-*+•]\s|\d{1,3}[.)]\s|\|)")
 _BAD_END = re.compile(r"[,;:]\s*$")
@@ -54,11 +61,13 @@ def speakable(raw: str, *, language: str = "en", line_start: bool = True, line_e
     text = symbols.plain_characters(Tracked.of(raw))
     block = line_start and bool(_BLOCK_LINE.match(raw))
     worded_in = _wording(text.text, language)
-    text = web.say_windows_paths(text)
-    text = formulas.say_formulas(text, formulas.CHINESE if worded_in == "zh" else formulas.ENGLISH)
+    if worded_in and _FORMULA.search(text.text):
+        text = web.say_windows_paths(text)
+        text = formulas.say_formulas(text, formulas.CHINESE if worded_in == "zh" else formulas.ENGLISH)
     if line_start:
         text = markup.strip_lines(roman.say_list_marks(text) if worded_in == "en" else text)
-    text = markup.strip_inline(text)
+    if _MARKED.search(text.text):
+        text = markup.strip_inline(text)
     if worded_in == "en":
         text = _english(text)
     elif worded_in == "zh":
@@ -90,17 +99,25 @@ def _wording(text: str, language: str) -> str:
 
 def _english(text: Tracked) -> Tracked:
     """The order matters: what is most certain by its shape is worded first."""
-    text = web.say_addresses(text, web.ENGLISH)
-    text = calendar.say_times(text)
+    numeric = bool(_NUMERIC.search(text.text))
+    capitals = bool(_CAPITALS.search(text.text))
+    if _ADDRESS.search(text.text):
+        text = web.say_addresses(text, web.ENGLISH)
+    if numeric:
+        text = calendar.say_times(text)
     text = abbreviations.say_abbreviations(text)
-    text = roman.say_roman(text)
-    text = calendar.say_dates(text)
-    text = quantities.say_codes(text)
-    text = symbols.say_leading_signs(text)
-    text = money.say_money(text)
-    text = quantities.say_ranges(text)
-    text = measures.say_measures(text)
-    text = acronyms.say_acronyms(text)
-    text = symbols.say_operators(text)
+    if capitals:
+        text = roman.say_roman(text)
+    if numeric:
+        text = calendar.say_dates(text)
+        text = quantities.say_codes(text)
+        text = symbols.say_leading_signs(text)
+        text = money.say_money(text)
+        text = quantities.say_ranges(text)
+        text = measures.say_measures(text)
+    if capitals:
+        text = acronyms.say_acronyms(text)
+    if _SIGNED.search(text.text):
+        text = symbols.say_operators(text)
     text = markup.separate(text)
-    return quantities.say_numbers(text)
+    return quantities.say_numbers(text) if numeric else text
