@@ -70,6 +70,8 @@ class WebRtcClient:
         self._microphone = ArrayTrack(microphone, rate_hz, channels)
         self.events: list[dict[str, Any]] = []
         self.heard: list[Pcm] = []
+        self.packets = 0
+        """Of sound, sent (or lost) so far; 20 ms each."""
 
     async def __aenter__(self) -> WebRtcClient:
         self.connection = RTCPeerConnection(RTCConfiguration(iceServers=[]))
@@ -117,14 +119,12 @@ class WebRtcClient:
         """RTP packets (RFC 3550: version 2, dynamic payload type) go through ``lose``; RTCP always passes."""
         transport = sender.transport
         send = transport._send_rtp
-        count = 0
 
         async def lossy(data: bytes) -> None:
-            nonlocal count
             is_rtcp = 64 <= (data[1] & 0x7F) <= 95
             if not is_rtcp:
-                count += 1
-                if self._lose(count):
+                self.packets += 1
+                if self._lose(self.packets):
                     return
             await send(data)
 

@@ -40,7 +40,9 @@ class Call:
         self._connection = connection
         self._connect_timeout_s = connect_timeout_s
         self._loop = asyncio.get_running_loop()
-        self._channel = EventChannel(lambda event: self._session.receive(event), self._seen)
+        self._channel = EventChannel(
+            lambda event: self._session.receive(event), self._seen, lambda: self._end_soon("client_too_slow")
+        )
         self._last_seen: float | None = None
         self._opened = self._loop.time()
         self._tasks: list[asyncio.Task[None]] = []

@@ -18,16 +18,28 @@ MESSAGE_LIMIT = 64 * 1024
 _WAITING_EVENTS = 256
 """Kept until the channel opens; the oldest go first."""
 _BUFFER_LIMIT = 1 << 20
-"""Bytes that may wait in SCTP. A client that reads nothing for so long is told nothing more."""
+"""Bytes that may wait in SCTP: some minutes of events."""
 
 # Above this an SCTP packet in DTLS in UDP can exceed the path's MTU, and is lost on links without fragmentation.
 aiortc.rtcsctptransport.USERDATA_MAX_LENGTH = min(1100, aiortc.rtcsctptransport.USERDATA_MAX_LENGTH)
 
 
 class EventChannel:
-    """Sends events as soon as the client has opened the channel; hands its messages to ``receive``."""
+    """Sends events as soon as the client has opened the channel; hands its messages to ``receive``.
 
-    def __init__(self, receive: Callable[[WireEvent], None], on_message: Callable[[], None]) -> None:
+    Events come in order and none is left out, or what the client shows would be wrong from then on. So a client
+    whose network has taken none for so long that ``_BUFFER_LIMIT`` is reached is told nothing more, and ``overflowed``
+    is called to end the call.
+    """
+
+    def __init__(
+        self,
+        receive: Callable[[WireEvent], None],
+        on_message: Callable[[], None],
+        overflowed: Callable[[], None],
+    ) -> None:
+        self._overflowed = overflowed
+        self._overflow = False
         self._receive = receive
         self._on_message = on_message
         self._channel: RTCDataChannel | None = None
@@ -52,7 +64,12 @@ class EventChannel:
     def _transmit(self, text: str) -> None:
         channel = self._channel
         assert channel is not None
-        if channel.readyState == "open" and channel.bufferedAmount < _BUFFER_LIMIT:
+        if channel.readyState != "open" or self._overflow:
+            return
+        if channel.bufferedAmount + len(text) > _BUFFER_LIMIT:
+            self._overflow = True
+            self._overflowed()
+        else:
             channel.send(text)
 
     def _message(self, message: Any) -> None:
