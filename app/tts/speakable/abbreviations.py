@@ -99,7 +99,19 @@ OPEN = {
 
 _DOTTED_UNITS = frozenset({"min", "hr", "hrs", "sec", "oz", "lb", "lbs", "ft", "in", "tsp", "tbsp", "mi", "yd", "gal"})
 _DOTTED_UNIT = re.compile(rf"(?<=\d)(\s?)({'|'.join(_DOTTED_UNITS)})\.(?=\s+[a-z])")
-_STREET = re.compile(r"\b([A-Z]\w+)(\s+)(St|Dr)\.(?=\s+[a-z]|\s*,|\s*$)")
+_STREET = re.compile(
+    r"\b(?!The\b|Your\b|My\b|Our\b)([A-Z][\w']+)(\s+)(?:(St)\.(?=\s+[a-z]|\s*,|\s*$)|(Dr)\.(?=\s*,|\s*$))"
+)
+_DAYS = {
+    "Mon": "Monday",
+    "Tue": "Tuesday",
+    "Wed": "Wednesday",
+    "Thu": "Thursday",
+    "Fri": "Friday",
+    "Sat": "Saturday",
+    "Sun": "Sunday",
+}
+_DAY_RANGE = re.compile(rf"\b({'|'.join(_DAYS)})\.?\s?[-–]\s?({'|'.join(_DAYS)})\b")
 _PAGE = re.compile(r"(?<![\w.])p\.\s?(?=\d)")
 _CIRCA = re.compile(r"(?<![\w.])c\.\s?(?=\d{3,4})")
 _NUMBER_SIGN = re.compile(r"\b([Nn])(o|os)\.\s?(?=\d)")
@@ -134,9 +146,9 @@ def _open(match: re.Match[str]) -> str:
 
 
 def _street(match: re.Match[str]) -> str:
-    name, gap, word = match.groups()
+    name, gap, word, _ = match.groups()
     end = "." if not match.string[match.end() :].strip() else ""
-    return f"{name}{gap}{'Street' if word == 'St' else 'Drive'}{end}"
+    return f"{name}{gap}{'Street' if word else 'Drive'}{end}"
 
 
 def _initials(match: re.Match[str]) -> str:
@@ -152,6 +164,7 @@ def say_abbreviations(text: Tracked) -> Tracked:
     text = text.sub(_DOTTED_UNIT, lambda m: m.group(1) + ("inches" if m.group(2) == "in" else m.group(2))).sub(
         _STREET, _street
     )
+    text = text.sub(_DAY_RANGE, lambda m: f"{_DAYS[m.group(1)]} to {_DAYS[m.group(2)]}")
     text = text.sub(_PAGE, "page ").sub(_CIRCA, "circa ")
     text = text.sub(_TITLE, lambda match: TITLES[match.group(1)])
     text = text.sub(_BARE_TITLE, lambda match: TITLES[match.group(1)])

@@ -424,6 +424,9 @@ _SPELLED = frozenset(
     ]
 )
 _SPELLED_UNLESS_SHOUTED = frozenset({"US", "AR", "AC", "OS"})
+_IN_CONTEXT = re.compile(
+    r"(?<=[Tt]he )(WHO)\b|\b(IT)(?= (?:support|department|team|staff|services?|industry|manager|sector|infrastructure|jobs?|company|security)\b)"
+)
 _VOWEL = re.compile("[AEIOUY]")
 _CAPITALS = re.compile(r"(?<![A-Za-z.'’])([A-Z]{2,6})(s?)(?![A-Za-z]|'[a-rt-z]|\.[A-Z])")
 _BEFORE = re.compile(r"([A-Za-z']+)[^A-Za-z]*$")
@@ -438,6 +441,7 @@ def say_acronyms(text: Tracked) -> Tracked:
     Letters joined by dots, without one at the end, are what voices spell: "F B I" would turn an A into the article.
     """
     text = text.sub(_LETTERS, lambda match: f"{match.group(1)}.{match.group(2)}").sub(_PAIR, lambda m: f"{m.group(1)} ")
+    text = text.sub(_IN_CONTEXT, lambda match: spell(match.group()))
     return text.sub(_CAPITALS, _capitals)
 
 

@@ -15,7 +15,7 @@ _MONTH_WORD = "|".join(sorted({*_MONTHS, *(name[:3] for name in _MONTHS), "Sept"
 _HALF = r"(?:\s?([AaPp])(?:\.\s?[Mm]\.|\.?[Mm]\b))"
 _CLOCK = re.compile(rf"(?<![\w:.])(\d{{1,2}}):([0-5]\d)(?::([0-5]\d))?{_HALF}?(?![\w:])")
 _CLOCK_RANGE = re.compile(
-    r"(?<=\d)\s?[-–]\s?(?=\d{1,2}\s?[AaPp]\.?[Mm]\b)|(?<=\d)\s?[-–]\s?(?=\d{1,2}:[0-5]\d)|(?<=:\d\d)\s?[-–]\s?(?=\d{1,2}\s?[AaPp]\.?[Mm])"
+    r"(?<=[AaPp][Mm])\s?[-–]\s?(?=\d{1,2}(?::\d\d)?\s?[AaPp])|(?<=\d)\s?[-–]\s?(?=\d{1,2}\s?[AaPp]\.?[Mm]\b)|(?<=\d)\s?[-–]\s?(?=\d{1,2}:[0-5]\d)|(?<=:\d\d)\s?[-–]\s?(?=\d{1,2}\s?[AaPp]\.?[Mm])"
 )
 _HOUR = re.compile(rf"(?<![\w:.])(\d{{1,2}}){_HALF}(?!\w)")
 _HALF_WORD = re.compile(r"(?<![\w.])([AaPp])\.[Mm]\.(?!\w)")

@@ -30,6 +30,8 @@ _CURRENCIES = {
 _CODES = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥", "INR": "₹", "CHF": "CHF", "CNY": "CNY", "RMB": "CNY"}
 _CODE_WORDS = "|".join(_CODES)
 _SIGN = r"(?:US|HK|[CAR])?\$|[€£¥₹₩₽₿]"
+_DECIMAL_COMMA = re.compile(rf"({_SIGN})(\s?)(\d{{1,3}}(?:\.\d{{3}})+|\d+),(\d{{2}})(?!\d|,\d)")
+_BARE_POINT = re.compile(r"(?<=[$€£])\.(?=\d)")
 _RANGE = re.compile(
     rf"({_SIGN})\s?({_NUM})(?:\s({_BIG})\b)?\s?[-–—]\s?(?:{_SIGN})?({_NUM})(?:[\s-]?({_BIG})\b|(k|m|bn?)\b)?(?![\d%]|\.\d)",
     re.I,
@@ -71,6 +73,12 @@ def _range(match: re.Match[str]) -> str:
     return f"{say.number(low)}{f' {low_big}' if low_big else ''} to {_money(name, high, _big(big, short))}"
 
 
+def _with_point(match: re.Match[str]) -> str:
+    """ "€1.234,56" as it is written in much of Europe -> "€1234.56"."""
+    sign, gap, whole, fraction = match.groups()
+    return f"{sign}{gap}{whole.replace('.', '')}.{fraction}"
+
+
 def _adjective(match: re.Match[str]) -> str | None:
     article, gap, sign, amount, big = match.groups()
     if "." in amount and not big:
@@ -85,6 +93,7 @@ def _code(match: re.Match[str]) -> str:
 
 def say_money(text: Tracked) -> Tracked:
     """ "$3.50" -> "three dollars and fifty cents", "€2 million", "£5k", "$5-10", "a $5 bill", "20 EUR", "99¢"."""
+    text = text.sub(_BARE_POINT, "0.").sub(_DECIMAL_COMMA, _with_point)
     text = text.sub(_RANGE, _range).sub(_ADJECTIVE, _adjective)
     text = text.sub(_MONEY, lambda m: _money(m.group(1).upper(), m.group(2), _big(m.group(3), m.group(4))))
     text = text.sub(_CODE_MONEY, _code)
