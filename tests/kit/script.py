@@ -216,7 +216,10 @@ class Script:
         self.tts = tts or FakeVoice()
         self.turn = turn or FakeTurnModel()
         # A trailing underscore tells a section from the stage of the same name.
-        self.settings = Settings.model_validate({key.rstrip("_"): value for key, value in overrides.items()})
+        sections = {key.rstrip("_"): value for key, value in overrides.items()}
+        # Scripted sound is one number repeated: whose voice it is cannot be told from it.
+        sections["audio"] = {"echo_guard": False} | sections.get("audio", {})
+        self.settings = Settings.model_validate(sections)
         self.events: list[dict[str, Any]] = []
         self.event_times: list[float] = []
         self.heard: list[Pcm] = []
