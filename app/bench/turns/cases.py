@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from app.bench.turns.hums import Hum
 from app.bench.turns.sounds import Noise
 from app.bench.turns.voices import Voice
 
@@ -61,11 +62,19 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
+class Hummed:
+    """A listener's noise that no voice can read out, by a speaker of this pitch."""
+
+    kind: Hum
+    hertz: float
+
+
+@dataclass(frozen=True, slots=True)
 class Gap:
     ms: int
 
 
-Part: TypeAlias = Say | Phrase | Excerpt | Made | Gap
+Part: TypeAlias = Say | Phrase | Excerpt | Made | Hummed | Gap
 
 
 @dataclass(frozen=True, slots=True)

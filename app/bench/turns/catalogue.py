@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import cycle
 
-from app.bench.turns.cases import Background, Case, Echo, Excerpt, Gap, Made, Must, Part, Phrase, Say, spoken
+from app.bench.turns.cases import Background, Case, Echo, Excerpt, Gap, Hummed, Made, Must, Part, Phrase, Say, spoken
 from app.bench.turns.sounds import Noise
 from app.bench.turns.voices import Voice
 
@@ -75,7 +75,8 @@ _MONOLOGUE: tuple[Part, ...] = (
     Gap(300),
     Say("So now I am planning to go back there, | and I wonder what I should bring with me.", "man", (500,)),
 )  # fmt: skip
-_BACKCHANNELS = ("Mm-hmm.", "Yeah.", "Right.", "Okay.", "I see.", "Uh-huh.", "Yeah, okay.", "Right, right.")
+_MM_HM, _UH_HUH = Hummed("mm-hm", 120.0), Hummed("uh-huh", 200.0)
+_BACKCHANNELS = (_MM_HM, "Yeah.", "Right.", "Okay.", "I see.", _UH_HUH, "Yeah, okay.", "Right, right.")
 _BARE_STOPS = ("Stop.", "Wait.", "No.", "Stop talking.")
 _INTERRUPTIONS = (
     "No, I meant Tuesday.",
@@ -211,7 +212,7 @@ def _in_noise() -> list[Case]:
     ]
 
 
-def _over(category: str, must: Must, texts: tuple[str, ...], echo: Echo | None = None) -> list[Case]:
+def _over(category: str, must: Must, said: tuple[str | Hummed, ...], echo: Echo | None = None) -> list[Case]:
     """``words`` are scored only where they must become a turn."""
     bare = category in ("backchannel", "stop")
     return [
@@ -219,12 +220,12 @@ def _over(category: str, must: Must, texts: tuple[str, ...], echo: Echo | None =
             f"{category}-{number}",
             category,
             must,
-            (Say(text, voice),),
-            None if bare else spoken(text),
+            (Say(part, voice) if isinstance(part, str) else part,),
+            None if bare or not isinstance(part, str) else spoken(part),
             over_s=_OVER_S,
             echo=echo,
         )
-        for number, (text, voice) in enumerate(zip(texts, cycle(_OTHERS), strict=False), 1)
+        for number, (part, voice) in enumerate(zip(said, cycle(_OTHERS), strict=False), 1)
     ]
 
 
@@ -265,7 +266,7 @@ def _echoes() -> list[Case]:
             for name, must, said, delay_ms in (
                 ("echo-stop", Must.STOP, Say("Stop.", "man"), 120),
                 ("echo-wait", Must.STOP, Say("Wait a moment.", "low"), 160),
-                ("echo-backchannel", Must.PLAY_ON, Say("Mm-hmm.", "man"), 100),
+                ("echo-backchannel", Must.PLAY_ON, _MM_HM, 100),
             )
         ),
     ]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.audio.frames import INPUT_RATE_HZ, Pcm
-from app.bench.turns.cases import Background, Case, Excerpt, Gap, Made, Phrase, Say
+from app.bench.turns.cases import Background, Case, Excerpt, Gap, Hummed, Made, Part, Phrase, Say
+from app.bench.turns.hums import hum
 from app.bench.turns.recordings import Recordings
 from app.bench.turns.sounds import at_level, mixed, noise, pauses_near, silence, trimmed
 from app.bench.turns.voices import SPEECH_RMS, Speakers
@@ -57,9 +58,7 @@ def render(case: Case, speakers: Speakers, recordings: Recordings) -> Scene:
     return Scene(sound, tuple(marks))
 
 
-def _pieces(
-    case: Case, part: Say | Phrase | Excerpt | Made | Gap, speakers: Speakers, recordings: Recordings
-) -> list[tuple[Pcm, bool]]:
+def _pieces(case: Case, part: Part, speakers: Speakers, recordings: Recordings) -> list[tuple[Pcm, bool]]:
     """The part's sound in pieces, and of each whether it sounds."""
     match part:
         case Gap():
@@ -68,6 +67,8 @@ def _pieces(
             return [
                 (at_level(noise(part.kind, part.seconds, _seed(case)), SPEECH_RMS * 10 ** (part.level_db / 20)), True)
             ]
+        case Hummed():
+            return [(_levelled(hum(part.kind, part.hertz)), True)]
         case Phrase():
             return [(_levelled(recordings.phrase(part.name)), True)]
         case Excerpt():
