@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
-from app.dialogue.words.commands import is_stop
 from app.dialogue.words.plain import consists_of, phrases, plain
 
 _HUMMED = re.compile(r"m+h*m*|h+m+|m+h+m+h*|u+m+|u+h+m*|(?:a+h+)+a*|(?:o+h+)+|h+u+h+|e+h+|u+h+u+h+|a+w+|ha|haha|hn")
-"""Sounds that recognisers spell as they like: "mm", "mhm", "hmm", "um-hum", "uh-huh", "aha", "ooh"."""
+"""Sounds that recognisers spell as they like: "mm", "mhm", "hmm", "um-hum", "uh-huh", "aha", "ooh".
+
+"Uh-uh" and "uh-oh" among them: that is how an "uh-huh" of little breath is written, and nobody objects so softly."""
 
 _WORDS = phrases(
     # What Whisper base has written for hummed or shortened ones, beside the above.
@@ -35,8 +36,6 @@ _WORDS = phrases(
 
 def is_backchannel(words: str) -> bool:
     """True when all of ``words`` is listener's noise ("Mm-hmm.", "Yeah, yeah.", "好的"); false as soon as it says something."""
-    if is_stop(words):  # "uh-uh" is no "uh-huh"
-        return False
     said = plain(words)
     hummed = frozenset((word,) for word in said if _HUMMED.fullmatch(word))
     return consists_of(said, _WORDS | hummed)

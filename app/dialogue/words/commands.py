@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.dialogue.words.plain import Phrases, after, consists_of, phrases, plain, starts_with
 
 _STOPS = phrases(
-    "stop|wait|no|nope|nah|uh uh|nuh uh|hold on|hold it|hang on|hold up|enough|that's enough|that is enough|that'll do|that will do"
+    "stop|wait|no|nope|nah|nuh uh|hold on|hold it|hang on|hold up|enough|that's enough|that is enough|that'll do|that will do"
     "|shut up|shut it|shut your mouth|be quiet|be silent|quiet|quiet please|silence|hush|shush|sh|shh|pause|cancel"
     "|never mind|nevermind|forget it|cut it out|zip it|knock it off|not now|one moment|one second|one sec|just a moment"
     "|just a second|just a sec|just a minute|a moment|give me a second|give me a moment|excuse me|let me stop you"
