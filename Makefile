@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv system models run test check clean bench bench-peers bench-llm bench-before-after bench-interference bench-quality bench-step bench-turns
+.PHONY: help venv system models run test check clean bench bench-peers bench-llm bench-before-after bench-interference bench-quality bench-step bench-turns bench-voice
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 27
@@ -36,7 +36,7 @@ check: $(VENV)/.installed ## lint and type-check
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict app
 
-bench: bench-llm bench-before-after bench-interference bench-quality bench-step bench-turns ## all that docs/performance.md shows, about half an hour
+bench: bench-llm bench-before-after bench-interference bench-quality bench-step bench-turns bench-voice ## all that docs/performance.md shows, about an hour
 
 bench-peers: $(VENV)/.installed ## build the engines that Parley is compared with (once; several minutes and GB)
 	@for peer in transformers openvino vllm llama_cpp; do \
@@ -63,6 +63,10 @@ bench-quality: $(VENV)/.installed models ## what a quantization of the weights c
 bench-turns: $(VENV)/.installed models ## whether turns are ended, kept and interrupted as a person would
 	@$(BIN)/python -m app models pull piper-joe
 	$(BIN)/python -m benchmarks.turns
+
+bench-voice: $(VENV)/.installed models ## voice to voice over WebRTC, 1 to 8 callers: about a quarter of an hour
+	@$(BIN)/python -m app models pull piper-joe
+	$(BIN)/python -m benchmarks.voice
 
 clean: ## remove the virtual environment and caches; fetched models stay
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
