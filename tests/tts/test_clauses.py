@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from app.tts.clause import Clause
 from app.tts.clauses import MAX_CHARS, ClauseSplitter
+from app.tts.speakable import Spoken, speakable
 
 FAULTY = (
     "**Note:** pi is 3.14, or 22,1. It costs $3.14. Dr. Smith comes at 9:30 a.m. and says hi! 😀\n\n"
@@ -17,7 +18,8 @@ FAULTY = (
     "Mail a.b@c.org, e.g. on March 5, 2024. The U.S. It is 98.6°F: 5 km, 50%. 你好，世界。很好！ | a | b |\n"
 )
 ALPHABET = "ab 1.,:!?*`#[]()|$-\n你。，😀"
-TEXTS = st.one_of(st.text(alphabet=ALPHABET, max_size=200), st.just(FAULTY), st.text(max_size=60))
+THOUGHT = "Well, <think>how? **now**\n```\n- 3.5</think>I see \\(x, y\\) and $a, b$. <think>never closed. "
+TEXTS = st.one_of(st.just(THOUGHT), st.text(alphabet=ALPHABET, max_size=200), st.just(FAULTY), st.text(max_size=60))
 
 
 def split(text: str, cuts: list[int] | None = None) -> list[Clause]:
@@ -158,3 +160,21 @@ def test_what_cannot_be_spoken_belongs_to_the_next_clause_or_ends_the_reply_sile
 
 def test_an_empty_reply_has_no_clauses() -> None:
     assert split("") == []
+
+
+@pytest.mark.parametrize(
+    "text", ["word " * 400, "a, b. " * 333, "x" * 2000, "你好，" * 660, "[" * 2000, "<think>" + "so " * 600]
+)
+def test_every_character_is_reworded_at_most_once_however_long_the_reply(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths: list[int] = []
+
+    def counted(raw: str, *, language: str, line_start: bool, line_end: bool) -> Spoken:
+        lengths.append(len(raw))
+        return speakable(raw, language=language, line_start=line_start, line_end=line_end)
+
+    monkeypatch.setattr("app.tts.clauses.speakable", counted)
+    split(text, list(range(0, len(text), 4)))
+    assert sum(lengths) <= len(text)
+    assert max(lengths, default=0) <= MAX_CHARS
