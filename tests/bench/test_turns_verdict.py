@@ -190,6 +190,13 @@ def test_a_stop_is_timed_until_ducked_and_until_silent():
     assert verdict.silent_ms == pytest.approx(520, abs=21)
 
 
+def test_how_loud_a_voice_is_that_never_says_a_thing_twice_alike_is_not_guessed() -> None:
+    talk = over(STOP).speaks(500, 2160, gain=0.7).speaks(2160, 2500, gain=0.05).done(2600, "cancelled")
+    verdict = talk.verdict()
+    assert verdict.ducked_ms is None
+    assert verdict.silent_ms == pytest.approx(520, abs=21)
+
+
 def test_a_stop_that_is_not_obeyed_or_too_late_is_missed():
     assert faults(over(STOP).speaks(500, 7000).done(7000).verdict()) == {Fault.MISSED_INTERRUPTION}
     late = over(STOP).speaks(500, 4600).done(4600, "cancelled").verdict()

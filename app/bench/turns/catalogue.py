@@ -77,10 +77,10 @@ _MONOLOGUE: tuple[Part, ...] = (
 )  # fmt: skip
 _MM_HM, _UH_HUH = Hummed("mm-hm", 120.0), Hummed("uh-huh", 200.0)
 _BACKCHANNELS = (_MM_HM, "Yeah.", "Right.", "Okay.", "I see.", _UH_HUH, "Yeah, okay.", "Right, right.")
-_BARE_STOPS = ("Stop.", "Wait.", "No.", "Stop talking.")
+_BARE_STOPS = ("Stop.", "Wait.", "No.", "Stop talking.", "Hold on a second, please.")
 _INTERRUPTIONS = (
     "No, I meant Tuesday.",
-    "Hold on a second, please.",
+    "Sorry, I wanted to ask about the weather.",
     "What time is it in Tokyo?",
     "Actually, can you tell me about dogs instead?",
     "Excuse me, I have another question.",

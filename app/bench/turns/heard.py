@@ -18,6 +18,7 @@ _REFERENCE_S = 20.0
 """Longest wait for the greeting that cases are compared with."""
 _SOUNDS_RMS = 40.0
 """Quieter frames of the undisturbed greeting (-58 dBFS: its pauses) say nothing about how loud it is played."""
+_SAME_DB = 0.5
 DUCKED_DB = -15.0
 
 
@@ -79,7 +80,15 @@ def listen(log: Log, reference: Pcm) -> Heard:
             gain_db[tick] = 20.0 * np.log10(max(_rms(frames[tick, : end - first]), 1e-3) / undisturbed)
         elif end == first and end < len(reference):
             gain_db[tick] = -np.inf
+    if not _same_voice(gain_db[: int(np.searchsorted(log.ticks_s, log.onset_s))]):
+        gain_db[:] = np.nan
     return Heard(audible, reply, gain_db)
+
+
+def _same_voice(gain_db: NDArray[np.float64]) -> bool:
+    """Whether a reply that nobody had disturbed yet was the reference; some voices never say a thing twice alike."""
+    known = gain_db[np.isfinite(gain_db)]
+    return not len(known) or float(np.median(np.abs(known))) < _SAME_DB
 
 
 async def undisturbed(host: SessionHost) -> Pcm:

@@ -81,6 +81,8 @@ def _loudness(heard: Heard) -> list[tuple[int, str]]:
             continue
         now = "is kept silent" if np.isneginf(gain_db) else "at full volume" if gain_db > -3 else "is turned down"
         if now != last:
-            found.append((tick, now if now != "is turned down" else f"is turned down to {gain_db:.0f} dB"))
+            # The first frame of it is the ramp.
+            settled_db = float(np.nanmin(heard.gain_db[tick : tick + 2]))
+            found.append((tick, now if now != "is turned down" else f"is turned down to {settled_db:.0f} dB"))
             last = now
     return found

@@ -91,7 +91,7 @@ def run(settings: Settings, args: argparse.Namespace) -> int:
     left_out = [*recordings.missing, *([] if speakers.has_man else ["Piper's voice (another of Hibari's stands in)"])]
     began = time.monotonic()
     measured = asyncio.run(_hold(settings, made, jobs, args.keep))
-    result = _result(measured, jobs, time.monotonic() - began, left_out)
+    result = _result(measured, jobs, time.monotonic() - began, left_out) | {"quick": args.quick}
     if args.out is not None:
         _write(args.out, json.dumps(result, indent=1, ensure_ascii=False))
     if args.json:
@@ -165,7 +165,7 @@ def _print(measured: Measured, result: Mapping[str, Any], *, whole: bool) -> Non
     if measured.other_cores > _OTHERS_MATTER:
         console.print(f"[yellow]Other processes kept {measured.other_cores:.2f} cores busy: the delays suffer.[/]")
     console.print(
-        f"{summary.passed} of {summary.cases} cases passed, {result['jobs']} at a time, {result['wall_s']:.0f} s."
+        f"{summary.passed} of {summary.cases} cases{' of the quick set' if result['quick'] else ''} passed, {result['jobs']} at a time, {result['wall_s']:.0f} s."
     )
 
 
