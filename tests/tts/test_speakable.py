@@ -109,6 +109,12 @@ def test_any_text_gives_one_rising_offset_per_word_and_the_last_covers_it_all(ra
         assert "asterisk" not in spoken.text
 
 
+@given(REPLY)
+def test_nothing_of_an_english_reply_is_spoken_as_a_sign_or_a_digit(reply: str) -> None:
+    for clause in say(reply, "en"):
+        assert not set(clause.spoken) & set("*#`|<>{}~^\\\\_$€£%0123456789")
+
+
 def test_an_offset_lies_at_the_end_of_the_raw_word_and_takes_its_marks_along() -> None:
     raw = "It is **really** worth $3.50, see [the docs](https://x.org) now."
     spoken = speakable(raw)

@@ -72,7 +72,7 @@ def speakable(raw: str, *, language: str = "en", line_start: bool = True, line_e
         text = _english(text)
     elif worded_in == "zh":
         text = markup.separate(chinese.say_chinese(web.say_addresses(text, web.CHINESE)))
-        text = chinese.chinese_marks(text)
+        text = chinese.chinese_marks(symbols.drop_signs(text))
     else:
         text = markup.separate(text)
         text = text.sub(_CJK_SPOKEN_MARKS, " ") if _CJK.search(text.text) else text
@@ -118,6 +118,6 @@ def _english(text: Tracked) -> Tracked:
     if capitals:
         text = acronyms.say_acronyms(text)
     if _SIGNED.search(text.text):
-        text = symbols.say_operators(text)
+        text = symbols.drop_signs(symbols.say_operators(text))
     text = markup.separate(text)
     return quantities.say_numbers(text) if numeric else text

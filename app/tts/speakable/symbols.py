@@ -25,6 +25,7 @@ _ELLIPSIS = re.compile(r"…|\.{3,}")
 _BRACKETS = re.compile(r"\s*[()\[\]{}]\s*")
 _SINGLE_QUOTES = re.compile(r"(?<!\w)'(?=\w)|(?<=[\w.,!?])'(?!\w)")
 _REPEATED_MARKS = re.compile(r"([!?])[!?]+")
+_UNSAID = re.compile(r"[$€£¥₹₩°º%‰=+@&×÷±≠≤≥≈∞§¶]")
 _LEFTOVER = re.compile(r"[*`~^\\|<>#_{}\[\]]+")
 _BETWEEN = tuple(
     (re.compile(pattern), f" {word} ")
@@ -98,6 +99,11 @@ def say_operators(text: Tracked) -> Tracked:
         text = text.sub(pattern, word)
     text = text.sub(_SECTION, "section ").sub(_AT, " at ").sub(_HUMP, lambda m: _BETWEEN_HUMPS.sub(" ", m.group()))
     return text.sub(_HASHTAG, "hashtag ").sub(_LOOSE_SLASH, " ")
+
+
+def drop_signs(text: Tracked) -> Tracked:
+    """Signs that stand with nothing they could belong to, once all others are words."""
+    return text.sub(_UNSAID, " ")
 
 
 def pauses(text: Tracked) -> Tracked:
