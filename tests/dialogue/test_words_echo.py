@@ -54,6 +54,23 @@ def test_what_the_user_says_is_no_echo(words: str) -> None:
     assert not is_echo(words, SPOKEN)
 
 
+@pytest.mark.parametrize(
+    ("words", "spoken"),
+    [
+        ("the city music.", "Welcome to the city museum. On the ground floor"),
+        ("things from force", "On the ground floor there are paintings from four centuries, a hall full"),
+        ("Welcome to the MMO.", "Welcome to the city museum. On the"),
+        ("The Ting's from four centuries.", "there are paintings from four centuries, a hall full of old clocks"),
+        ("We'll the pasta for-", "Sure. Boil the pasta for ten minutes, then add tomatoes"),
+        ("Hold the pasta for 10 minutes.", "Sure. Boil the pasta for ten minutes, then add tomatoes"),
+        ("The McGarden.", "old clocks, and behind them a garden with a small pond."),
+        ("as the leaves turn red.", "is autumn, because the leaves turn red and the air is cool"),
+    ],
+)
+def test_what_the_recogniser_made_of_a_faint_echo_is_known(words: str, spoken: str) -> None:
+    assert is_echo(words, spoken)
+
+
 def test_a_short_word_is_an_echo_only_where_the_reply_has_just_come_to_it() -> None:
     assert is_echo("Yes", "I would say yes")
     assert not is_echo("Yes", "Yes, I would say that this is the best way")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.dialogue.words.plain import Phrases, after, consists_of, phrases, plain, starts_with
 
-_STOPS = phrases(
+STOPS = phrases(
     "stop|wait|no|nope|nah|nuh uh|hold on|hold it|hang on|hold up|enough|that's enough|that is enough|that'll do|that will do"
     "|shut up|shut it|shut your mouth|be quiet|be silent|quiet|quiet please|silence|hush|shush|sh|shh|pause|cancel"
     "|never mind|nevermind|forget it|cut it out|zip it|knock it off|not now|one moment|one second|one sec|just a moment"
@@ -98,7 +98,7 @@ def is_stop(words: str) -> bool:
         return False
     said = plain(words)
     return any(
-        rest in _ONLY_STOPS or (starts_with(rest, _STOPS) > 0 and not starts_with(rest, _NOT_STOPS))
+        rest in _ONLY_STOPS or (starts_with(rest, STOPS) > 0 and not starts_with(rest, _NOT_STOPS))
         for rest in (said, after(said, _BEFORE))
     )
 
