@@ -46,7 +46,8 @@ _LEANING = _words(
     "could will would should may might must has have had do does did i you he she it we they there here also always "
     "never only just still often more most some any every each all both such much many too really quite i'm you're "
     "it's he's she's we're they're that's there's i'll you'll we'll i'd you'd i've you've let's per over under "
-    "pin code passcode password extension zip number between approximately around nearly almost exactly roughly up out off down mr mrs ms dr"
+    "between approximately around nearly almost exactly roughly up out off down mr mrs ms dr pin code passcode password "
+    "extension zip number"
 )
 """What asks for the next word: no clause ends with it."""
 _PARTICLE_VERBS = _words(
@@ -55,7 +56,10 @@ _PARTICLE_VERBS = _words(
     "known called focus referred refers belong consist consists live lives start starts end ends break carry set"
 )
 """Their preposition belongs to them: "look | for" is no place to rest."""
-_ASKING = _words("what how why when where who which whose is are do does did can could would should will was were if")
+_ASKING = _words(
+    "what how why when where who which whose what's who's where's how's is are do does did can could would should will "
+    "was were if"
+)
 _LONG_WORD_CHARS = 10
 """A single word this long may be a clause by itself: "Photosynthesis | is how plants ..."."""
 

@@ -8,17 +8,20 @@ from app.tts.speakable import numbers as say
 from app.tts.speakable.tracked import Tracked
 
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
-_VALID = r"(?=[IVXLCDM])M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})(?![A-Za-z0-9'’])"
+# "Type C" and "Grade D" are letters: at least one I, V or X makes a numeral.
+_VALID = r"(?=[LCDM]*[IVX])M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})(?![A-Za-z0-9'’])"
 _SMALL = r"(?=[IVX]{2})(?:X{0,3})(?:IX|IV|V?I{0,3})(?![A-Za-z0-9'’])"
 _PLACES = (
     "Chapter|Part|Act|Scene|Volume|Book|Section|Article|Phase|Type|Class|Title|Level|Figure|Table|Appendix|Stage|Grade"
     "|Episode|Season|Round|Vatican|Amendment|Mark|Step|Unit|Lesson|Super Bowl|Schedule|Group|Symphony No\\."
 )
+_KINDS = {"Type", "Phase", "Stage"}
+"""Are never followed by the pronoun: "Type I errors"."""
 _RULERS = (
     "Henry|Elizabeth|Louis|Charles|George|James|Edward|Richard|William|John Paul|John|Paul|Pius|Benedict|Philip|Felipe"
     "|Frederick|Friedrich|Catherine|Peter|Nicholas|Alexander|Ivan|Leo|Gregory|Ferdinand|Wilhelm|Otto|Constantine|Mehmed"
     "|Ramses|Ramesses|Thutmose|Cleopatra|Ptolemy|Xerxes|Darius|Cyrus|Napoleon|Francis|Franz|Joseph|Maximilian|Leopold"
-    "|Albert|Christian|Gustav|Carlos|Juan Carlos|Alfonso|Isabella|Mary|Robert|Malcolm III|Harald|Urban|Innocent|Clement"
+    "|Albert|Christian|Gustav|Carlos|Juan Carlos|Alfonso|Isabella|Mary|Robert|Harald|Urban|Innocent|Clement"
     "|Sixtus|Julius|Boniface|Stephen|Theodosius|Justinian|Suleiman|Selim|Murad|Amenhotep|Seti|Baldwin|Umberto|Emmanuel"
 )
 _GOES_ON = r"(?=\s*(?:$|[.,;:!?)\]])|\s+(?:of|and|was|is|had|has|became|in|began|ended|to|ruled|reigned|died|or|from|who|with|by|at|on)\b)"
@@ -48,12 +51,14 @@ def _is_pronoun(match: re.Match[str], numeral: str) -> bool:
 
 def _place(match: re.Match[str]) -> str | None:
     word, gap, numeral = match.groups()
-    return None if _is_pronoun(match, numeral) else f"{word}{gap}{say.cardinal(value(numeral))}"
+    if word not in _KINDS and _is_pronoun(match, numeral):
+        return None
+    return f"{word}{gap}{say.cardinal(value(numeral))}"
 
 
 def _ruler(match: re.Match[str]) -> str | None:
     name, gap, numeral = match.groups()
-    if _is_pronoun(match, numeral) or (numeral in ("C", "D", "L", "M", "X", "V") and name in ("John", "Malcolm III")):
+    if _is_pronoun(match, numeral) or (numeral in ("X", "V") and name == "John"):
         return None
     return f"{name}{gap}the {say.ordinal(value(numeral)).capitalize()}"
 

@@ -52,40 +52,9 @@ _UNIX_PATH = re.compile(
 )
 _RELATIVE_PATH = re.compile(rf"(?<![\w./<:])([A-Za-z_][\w.-]*(?:/[\w.-]+)+\.(?:{_EXTENSIONS}))(?!\w)")
 _WINDOWS_PATH = re.compile(r"(?<!\w)([A-Za-z]):\\((?:[\w .-]*[\w.-]\\)*[\w.-]*[\w-])\\?")
-_SPELLED_EXTENSIONS = frozenset(
-    [
-        "js",
-        "ts",
-        "md",
-        "csv",
-        "tsv",
-        "pdf",
-        "html",
-        "htm",
-        "css",
-        "sh",
-        "rs",
-        "cpp",
-        "hpp",
-        "png",
-        "jpg",
-        "svg",
-        "gz",
-        "wav",
-        "mp3",
-        "mp4",
-        "ogg",
-        "doc",
-        "docx",
-        "xls",
-        "xlsx",
-        "ppt",
-        "pptx",
-        "dll",
-        "xml",
-        "sql",
-    ]
-) - {"doc", "docx", "wav", "ogg"}
+_SPELLED_EXTENSION = re.compile(
+    "js|ts|md|csv|tsv|pdf|html?|css|sh|rs|cpp|hpp|png|jpg|svg|gz|mp[34]|docx|xlsx?|pptx?|dll|xml|sql"
+)
 _SAID_EXTENSIONS = {"json": "Jason", "yaml": "yammel", "yml": "yammel", "jpeg": "jay peg"}
 _IP = re.compile(r"(?<![\w.])(\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?)(?!\w|\.\d)")
 _TRAILING = re.compile(r"[.,;:!?)\]}'*_`]+$")
@@ -127,7 +96,7 @@ def _name(name: str, words: Wording) -> str:
         stem, extension = extension, ""
     elif extension in _SAID_EXTENSIONS:
         extension = _SAID_EXTENSIONS[extension]
-    elif extension in _SPELLED_EXTENSIONS:
+    elif _SPELLED_EXTENSION.fullmatch(extension):
         extension = re.sub(r"[a-z]+", lambda letters: acronyms.spell(letters.group()), extension)
     whole = f"{stem}{dot}{{}}" if dot else stem
     spoken = re.sub(r"[_-]+", " ", whole).replace("/", words.slash).replace(".", words.dot)
