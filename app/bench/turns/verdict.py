@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from app.bench.turns.caller import Happening, Log
-from app.bench.turns.cases import Must, Say
+from app.bench.turns.cases import Hummed, Must, Say
 from app.bench.turns.heard import Heard
 from app.bench.turns.words import WordErrors, compare
 
@@ -154,7 +154,7 @@ class _Judge:
         return figures
 
     def _played_on(self) -> dict[str, Any]:
-        spoken = any(isinstance(part, Say) for part in self._case.parts)
+        spoken = any(isinstance(part, Say | Hummed) for part in self._case.parts)
         statuses = self._statuses()
         if statuses[:1] != ["completed"]:
             self._blame(Fault.FALSE_INTERRUPTION, f"the reply was {statuses[0] if statuses else 'never ended'}")
