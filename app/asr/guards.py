@@ -50,6 +50,20 @@ def is_silent(pcm: Pcm) -> bool:
     return len(pcm) < INPUT_RATE_HZ // 50 or int(np.abs(pcm.astype(np.int32)).max()) < _MIN_PEAK
 
 
+def without_loop(text: str, seconds: float) -> str:
+    """``text``, or if it is one phrase over and over, faster than anybody speaks, that phrase once.
+
+    Whisper hears a word rightly and then does not stop: it would be a pity to lose the word with the loop.
+    """
+    words = text.split()
+    if len(text) / max(0.2, seconds) <= _BRISK_CHARS_PER_S:
+        return text
+    for length in range(1, len(words) // 3 + 1):
+        if all(word == words[index % length] for index, word in enumerate(words)):
+            return " ".join(words[:length])
+    return text
+
+
 def is_hallucinated(text: str, *, no_speech: float, logprob: float, seconds: float) -> bool:
     """Whether ``text`` was made up: ``no_speech`` probability, mean token ``logprob``, length of the sound."""
     said = text.strip()

@@ -11,6 +11,9 @@ import httpx
 import numpy as np
 
 from app.asr.base import Transcript
+from app.asr.known import spelled_as
+from app.asr.partials import MAX_PARTIAL_S, PartialBudget
+from app.asr.segments import last_part
 from app.audio.frames import INPUT_RATE_HZ, Pcm
 from app.audio.wav import wav_bytes
 from app.config.settings import AsrSettings
@@ -35,6 +38,7 @@ class OpenAIRecognizer:
         self._settings = settings
         self._host = parts.netloc.rpartition("@")[2]
         self._waiting = 0
+        self._partials = PartialBudget()
         self._client = httpx.AsyncClient(
             base_url=settings.base_url.rstrip("/") + "/",
             headers={"Authorization": f"Bearer {settings.api_key}"} if settings.api_key else {},
@@ -60,7 +64,14 @@ class OpenAIRecognizer:
     async def transcribe(
         self, pcm: Pcm, *, language: str | None = None, expected: str = "", known: str = "", partial: bool = False
     ) -> Transcript:
-        """See Recognizer. Raises StageUnavailable, StageTimeout, Overloaded, StageError; each names the host."""
+        """See Recognizer. Raises StageUnavailable, StageTimeout, Overloaded, StageError; each names the host.
+
+        Of a ``partial`` longer than 15 s only the end is sent. ``known`` is not sent: the API's ``prompt`` is for
+        what was said BEFORE the sound, and a server may leave out of the text what stands there.
+        """
+        if partial:
+            self._admit_partial()
+            pcm = last_part(pcm, MAX_PARTIAL_S)
         if self._waiting >= self._settings.max_waiting:
             raise Overloaded(f"{self._waiting} utterances already wait for {self._host} (asr.max_waiting)")
         if language is None and len(self._settings.languages) == 1:
@@ -69,6 +80,7 @@ class OpenAIRecognizer:
         if language is not None:
             form["language"] = language
         self._waiting += 1
+        began = time.perf_counter()
         try:
             async with asyncio.timeout(self._settings.timeout_s):
                 response = await self._client.post(
@@ -85,14 +97,28 @@ class OpenAIRecognizer:
             ) from error
         finally:
             self._waiting -= 1
+            if partial:
+                self._partials.spent(time.perf_counter() - began)
         body = self._body(response)
-        said = body.get("language")
-        # Some servers answer with a name ("english"); only a code is worth having.
-        detected = said if isinstance(said, str) and len(said) == 2 else None
-        return Transcript(body["text"].strip(), language or detected or self._settings.languages[0])
+        text = spelled_as(known, body["text"].strip())
+        return Transcript(text, language or self._language(body.get("language"), expected))
 
     async def close(self) -> None:
         await self._client.aclose()
+
+    def _admit_partial(self) -> None:
+        """Raises Overloaded unless a partial may be sent: the server's time is not ours to see, ours is bounded."""
+        if self._waiting:
+            raise Overloaded(f"{self._host} is at work; partial transcriptions wait for nobody", retry_after_s=0.2)
+        if wait_s := self._partials.wait_s:
+            raise Overloaded(f"partial transcriptions have had their share of {self._host}", retry_after_s=wait_s)
+
+    def _language(self, said: object, expected: str) -> str:
+        """The code that the server ``said``, if it is one and allowed (some answer with a name: "english")."""
+        allowed = self._settings.languages
+        if isinstance(said, str) and len(said) == 2 and (not allowed or said in allowed):
+            return said
+        return expected if expected and (not allowed or expected in allowed) else next(iter(allowed), "en")
 
     def _body(self, response: httpx.Response) -> dict[str, Any]:
         status = response.status_code

@@ -13,11 +13,12 @@ from app.asr.faster_whisper import FasterWhisperRecognizer
 from app.catalog import model_path
 from app.config.settings import AsrSettings, RuntimeSettings
 from app.errors import ModelError, Overloaded
-from tests.kit.sounds import clicks, cough, hiss, music, silence
-from tests.kit.speech import recording, say
+from tests.kit.sounds import babble, beats, breath, clicks, cough, fan, hiss, music, pink, silence, typing
+from tests.kit.speech import recording, say, sounding
 
 # Several languages: what is not fixed must be detected, and only among these.
 SETTINGS = AsrSettings(languages=("en", "fr", "zh"))
+NINE = ("en", "fr", "es", "it", "pt", "pl", "hi", "ja", "zh")
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +46,42 @@ def words(text):
     return re.findall(r"\w+", text.lower())
 
 
+def _babble(level):
+    told = (
+        "The committee approved the budget for the new library.",
+        "Tell me a joke about cats.",
+        "I disagree with that proposal.",
+        "What time is it?",
+        "Could you set a timer for twenty five minutes please?",
+        "She sells sea shells by the sea shore.",
+        "Read me the latest news about the election.",
+    )
+    return babble([say(text) for text in told], 2.5, level)
+
+
 @pytest.mark.parametrize(
-    "sound",
-    [silence(2), hiss(3), hiss(2, 0.2), clicks(2), cough(), music(4)],
-    ids=["silence", "hiss", "loud hiss", "clicks", "cough", "music"],
+    "sounds",
+    [
+        [silence(2), hiss(3), hiss(2, 0.2), hiss(0.5, 0.003)],
+        [pink(1, 0.003), pink(2, 0.03), pink(3, 0.2), fan(0.6, 0.01), fan(3, 0.03), fan(2, 0.1)],
+        [clicks(2), typing(3), typing(1, 0.05)],
+        [cough(), cough(1)[4800:12_800], breath(), breath(0.1, 1)],
+        [music(0.5), music(4), beats(1), beats(4)],
+        [_babble(0.002), _babble(0.005)],
+    ],
+    ids=["hiss", "rooms", "keys", "throats", "music", "babble"],
 )
-async def test_noise_gives_no_text(hear, sound):
-    assert (await hear.transcribe(sound, language="en")).text == ""
+async def test_what_nobody_said_gives_no_text(hear, sounds):
+    heard = await asyncio.gather(*(hear.transcribe(sound, language="en") for sound in sounds))
+    assert [transcript.text for transcript in heard] == [""] * len(sounds)
+
+
+@pytest.mark.parametrize("word", ["stop", "wait", "no", "yeah", "okay", "hold on"])
+async def test_words_over_the_assistant_are_heard_from_their_first_350_ms(hear, word):
+    spoken = say(f"{word.capitalize()}.")
+    start = sounding(spoken)[0]
+    cut = spoken[max(0, start - 1600) : start + 350 * 16]
+    assert words((await hear.transcribe(cut, language="en")).text) == words(word)
 
 
 @pytest.mark.parametrize("word", ["yes", "no", "stop", "wait"])
@@ -72,6 +102,24 @@ async def test_a_word_that_begins_with_a_plosive_at_the_very_first_sample_is_who
     cut = spoken[int(np.flatnonzero(np.abs(spoken) > 300)[0]) :]
     with_pre_roll = np.concatenate([silence(0.4), cut])
     assert words((await hear.transcribe(with_pre_roll, language="en")).text)[0] == "peter"
+
+
+async def test_a_speaker_is_followed_into_another_language_once_it_is_clear(folder):
+    hear = FasterWhisperRecognizer(AsrSettings(languages=NINE), RuntimeSettings(), folder)
+    clear = ("fr/pangrama", "pt/contagem", "zh/pangrama", "ja/kazoeru")
+    heard = await asyncio.gather(*(hear.transcribe(recording(name), expected="en") for name in clear))
+    assert [transcript.language for transcript in heard] == [name[:2] for name in clear]
+    unclear = ("pl/witaj_swiecie", "hi/namaste_duniya", "it/ciao_mondo", "es/hola_mundo")
+    heard = await asyncio.gather(*(hear.transcribe(recording(name), expected=name[:2]) for name in unclear))
+    assert [transcript.language for transcript in heard] == [name[:2] for name in unclear]
+    assert all(transcript.text for transcript in heard)
+    await hear.close()
+
+
+async def test_a_short_word_keeps_the_language_that_was_spoken_before(hear):
+    assert (await hear.transcribe(say("No."), expected="fr")).language == "fr"
+    heard = await hear.transcribe(recording("zh/nihao_shijie"), expected="xx")  # not allowed: as if unknown
+    assert (heard.language, bool(heard.text)) == ("zh", True)
 
 
 async def test_the_language_is_found_among_those_allowed(hear):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from python_multipart.multipart import parse_options_header
 
+from app.asr.base import Transcript
 from app.asr.openai import OpenAIRecognizer
 from app.audio.wav import read_wav
 from app.config.settings import AsrSettings
@@ -110,6 +111,34 @@ async def test_the_only_allowed_language_is_told_and_of_several_the_server_choos
     heard = await make(languages=("en", "pl")).transcribe(SOUND)
     assert "language" not in form(server.requests[1])
     assert (heard.text, heard.language) == ("Dzień dobry", "pl")
+
+
+async def test_a_language_that_is_not_allowed_never_costs_a_turn(server, make):
+    server.answer = (200, "", json.dumps({"text": "Salve", "language": "la"}))
+    recognizer = make(languages=("en", "pl"))
+    assert await recognizer.transcribe(SOUND, expected="pl") == Transcript("Salve", "pl")
+    assert await recognizer.transcribe(SOUND, expected="xx") == Transcript("Salve", "en")
+
+
+async def test_known_words_keep_their_spelling_and_are_not_sent(server, make):
+    assert (await make().transcribe(SOUND, known="hello")).text == "hello there."
+    assert "prompt" not in form(server.requests[0])
+
+
+async def test_a_partial_gives_way_to_others_then_rests_and_of_a_long_one_the_end_is_sent(server, make):
+    recognizer = make()
+    long = tone(440, 40.0)
+    assert (await recognizer.transcribe(long, partial=True)).text == "Hello there."
+    sent = read_wav(form(server.requests[0])["file"])
+    assert 10 <= len(sent) / 16_000 <= 15
+    assert np.array_equal(sent, long[-len(sent) :])
+    with pytest.raises(Overloaded, match="share"):
+        await recognizer.transcribe(SOUND, partial=True)
+    final = asyncio.create_task(recognizer.transcribe(SOUND))
+    await asyncio.sleep(0)
+    with pytest.raises(Overloaded, match="at work"):
+        await recognizer.transcribe(SOUND, partial=True)
+    assert (await final).text == "Hello there."
 
 
 async def test_loading_tries_the_server(server, make):
