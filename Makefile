@@ -64,7 +64,7 @@ bench-turns: $(VENV)/.installed models ## whether turns are ended, kept and inte
 	@$(BIN)/python -m app models pull piper-joe
 	$(BIN)/python -m benchmarks.turns
 
-bench-voice: $(VENV)/.installed models ## voice to voice over WebRTC, 1 to 8 callers: about a quarter of an hour
+bench-voice: $(VENV)/.installed models ## voice to voice over WebRTC, 1 to 8 callers: about twenty minutes
 	@$(BIN)/python -m app models pull piper-joe
 	$(BIN)/python -m benchmarks.voice
 

@@ -62,7 +62,7 @@ def _waterfall(runs: list[dict[str, Any]]) -> str:
     stages = list(dict.fromkeys(stage for run in runs for stage in run["figures"]["waterfall_ms"]))
     rows = [[f"`{stage}`", *(_ms(run["figures"]["waterfall_ms"].get(stage)) for run in runs)] for stage in stages]
     early = [run["figures"]["early_ms"] for run in runs]
-    rows.append(["won by early replies", *(_ms(one and one["p50"]) for one in early)])
+    rows.append(["won by early replies, where they won", *(_ms(one and one["p50"]) for one in early)])
     rows.append(["tokens of early replies wasted", *(f"{run['figures']['early_wasted_tokens']:.0f}" for run in runs)])
     return report.table(["callers", *(str(run["figures"]["sessions"]) for run in runs)], rows)
 

@@ -42,6 +42,7 @@ class Figures:
     waterfall_ms: dict[str, float]
     """Medians of the server's own stages, and the remainder."""
     early_ms: Spread | None
+    """What replies begun before the turn was over won, over those that won anything."""
     early_wasted_tokens: float
     gaps: dict[str, int]
     """Audible interruptions inside replies, by kind."""
@@ -68,7 +69,7 @@ def figures(measured: Measured) -> Figures:
         word_error_rate=word_error_rate([(turn.asked, turn.recognised) for turn in turns]),
         voice_to_voice_ms=spread(turn.voice_to_voice_ms for turn in turns if turn.answered),
         waterfall_ms=waterfall(turns),
-        early_ms=spread(one.get("ms") for one in early),
+        early_ms=spread(ms for one in early if (ms := one.get("ms", 0.0)) > 0),
         early_wasted_tokens=float(sum(one.get("wasted_tokens", 0) for one in early)),
         gaps=dict(Counter(gap.kind for gap in gaps)),
         longest_gap_ms=max((gap.ms for gap in gaps), default=0.0),

@@ -217,9 +217,10 @@ def _details(measured: Measured, row: Figures) -> Table:
     stages = {stage: ms for stage, ms in row.waterfall_ms.items() if stage != REMAINDER}
     table.add_row("waterfall, medians", "  ".join(f"{stage} {ms:.0f}" for stage, ms in stages.items()))
     table.add_row("network and rest", _ms(row.waterfall_ms.get(REMAINDER)))
+    won = "none won time"
     if row.early_ms is not None:
-        table.add_row("early replies", f"{row.early_ms.count} turns, {row.early_ms.p50:.0f} ms won (median)")
-        table.add_row("", f"{row.early_wasted_tokens:.0f} tokens wasted")
+        won = f"{row.early_ms.count} won {row.early_ms.p50:.0f} ms (median)"
+    table.add_row("early replies", f"{won}, {row.early_wasted_tokens:.0f} tokens wasted")
     table.add_row("word error rate", f"{100 * row.word_error_rate:.1f} %")
     table.add_row("cut-ins", str(row.cut_ins))
     kinds = ", ".join(f"{count} {kind}" for kind, count in row.gaps.items()) or "none"
