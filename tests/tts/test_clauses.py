@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.tts.clause import Clause
@@ -33,11 +33,13 @@ def spoken(text: str) -> list[str]:
     return [clause.spoken for clause in split(text)]
 
 
+@settings(deadline=None)
 @given(TEXTS, st.lists(st.integers(0, 400), max_size=12))
 def test_how_the_reply_is_cut_into_pieces_changes_no_clause(text: str, cuts: list[int]) -> None:
     assert split(text, cuts) == split(text, list(range(len(text))))
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_clauses_tile_the_reply_and_their_word_ends_rise_to_their_end(text: str) -> None:
     clauses = split(text)

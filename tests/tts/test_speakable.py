@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.tts.clause import Clause
@@ -28,6 +28,12 @@ ALPHABET = "abI1.,:;!?*_`#[](){}|<>$€%/\\-+=~@&^ \n'\"é你。，😀\u200d"
 WRITTEN = st.text(alphabet=ALPHABET, max_size=80)
 PIECES = st.lists(st.one_of(st.sampled_from([case.values[0] for case in CASES]), WRITTEN), max_size=5)
 REPLY = st.tuples(PIECES, st.sampled_from([" ", "\n", "\n\n", ". "])).map(lambda parts: parts[1].join(parts[0]))
+LATEX = st.lists(
+    st.sampled_from(
+        [*"$$${}{}^_\\()[]x1 +-/=,", *("\\frac", "\\sqrt", "\\sum", "\\int", "\\text", "\\(", "\\)", "\\to", "{}")]
+    ),
+    max_size=24,
+).map("".join)
 LANGUAGES = st.sampled_from(["en", "zh", "de", "auto"])
 
 
@@ -77,6 +83,7 @@ def test_a_golden_reply_is_spoken_in_these_clauses(raw: str, clauses: list[str])
     assert [clause.spoken for clause in say(raw, language) if clause.spoken] == clauses
 
 
+@settings(deadline=None)
 @given(REPLY, LANGUAGES, st.lists(st.integers(0, 400), max_size=12))
 def test_however_a_reply_arrives_it_is_spoken_the_same(raw: str, language: str, cuts: list[int]) -> None:
     edges = [0, *sorted(cut for cut in cuts if 0 < cut < len(raw)), len(raw)]
@@ -89,6 +96,7 @@ def test_however_a_reply_arrives_it_is_spoken_the_same(raw: str, language: str, 
     assert all(end <= len(raw) for end in ends)
 
 
+@settings(deadline=None)
 @given(REPLY)
 def test_thoughts_are_never_spoken_and_change_nothing_after_them(reply: str) -> None:
     if "think" in reply:
@@ -98,6 +106,15 @@ def test_thoughts_are_never_spoken_and_change_nothing_after_them(reply: str) -> 
     assert all(not clause.spoken for clause in say(f"<think>{reply}", "en"))
 
 
+@settings(deadline=None)
+@given(LATEX, LANGUAGES)
+def test_broken_formulas_are_spoken_somehow(raw: str, language: str) -> None:
+    spoken = speakable(raw, language=language)
+    assert len(spoken.word_ends) == len(spoken.text.split())
+    assert "None" not in spoken.text
+
+
+@settings(deadline=None)
 @given(WRITTEN)
 def test_any_text_gives_one_rising_offset_per_word_and_the_last_covers_it_all(raw: str) -> None:
     spoken = speakable(raw)
@@ -109,6 +126,7 @@ def test_any_text_gives_one_rising_offset_per_word_and_the_last_covers_it_all(ra
         assert "asterisk" not in spoken.text
 
 
+@settings(deadline=None)
 @given(REPLY)
 def test_nothing_of_an_english_reply_is_spoken_as_a_sign_or_a_digit(reply: str) -> None:
     for clause in say(reply, "en"):

@@ -30,31 +30,11 @@ class Wording:
     symbols: dict[str, str]
 
 
-_GREEK = [
-    "alpha",
-    "beta",
-    "gamma",
-    "delta",
-    "epsilon",
-    "zeta",
-    "eta",
-    "theta",
-    "iota",
-    "kappa",
-    "lambda",
-    "mu",
-    "nu",
-    "xi",
-    "pi",
-    "rho",
-    "sigma",
-    "tau",
-    "upsilon",
-    "phi",
-    "chi",
-    "psi",
-    "omega",
-]
+_GREEK = (
+    *("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"),
+    *("iota", "kappa", "lambda", "mu", "nu", "xi", "pi", "rho"),
+    *("sigma", "tau", "upsilon", "phi", "chi", "psi", "omega"),
+)
 _GREEK_COMMANDS = {name: name for name in _GREEK} | {name.capitalize(): name for name in _GREEK}
 _GREEK_LETTERS = dict(zip("αβγδεζηθικλμνξπρστυφχψω", _GREEK, strict=True)) | {
     "Δ": "delta",
@@ -242,7 +222,7 @@ def _commands(content: str, words: Wording) -> str:
     content = _LIMIT.sub(lambda m: words.limit.format(m.group(1)), content)
     content = _SUM.sub(words.sum, _INTEGRAL.sub(words.integral, content))
     content = _DEGREES.sub(words.symbols["degree"], content)
-    content = _LOWERED.sub(lambda m: f" {m.group(1) or m.group(2)}", content)
+    content = _LOWERED.sub(lambda m: f" {m.group(1) or m.group(2) or ''}", content)
     for _ in range(4):  # as deep as anyone can follow by ear
         shorter = re.sub(_TEXT, r" \1 ", content)
         shorter = _raise(shorter, words) if "\\" in content else shorter
@@ -259,7 +239,7 @@ def _commands(content: str, words: Wording) -> str:
 
 
 def _bounds(match: re.Match[str]) -> tuple[str, str]:
-    return match.group(1) or match.group(2), match.group(3) or match.group(4)
+    return match.group(1) or match.group(2) or "", match.group(3) or match.group(4) or ""
 
 
 def _over(upper: str, lower: str, words: Wording) -> str:
@@ -269,7 +249,7 @@ def _over(upper: str, lower: str, words: Wording) -> str:
 
 
 def _raise(content: str, words: Wording) -> str:
-    return _RAISED.sub(lambda match: _raised((match.group(1) or match.group(2)).strip(), words), content)
+    return _RAISED.sub(lambda match: _raised((match.group(1) or match.group(2) or "").strip(), words), content)
 
 
 def _raised(exponent: str, words: Wording) -> str:
