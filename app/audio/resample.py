@@ -11,6 +11,7 @@ from functools import lru_cache
 from math import ceil, gcd
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided, sliding_window_view
 from numpy.typing import NDArray
 
 from app.audio.frames import Pcm
@@ -68,7 +69,7 @@ class Resampler:
     def _by_sample(self, sound: NDArray[np.float32], count: int) -> NDArray[np.float32]:
         """A short chunk: each output sample with the window and the filter of its own."""
         positions = self._phase + np.arange(count) * self._down
-        windows = np.lib.stride_tricks.sliding_window_view(sound, self._taps)
+        windows = sliding_window_view(sound, self._taps)
         filters = self._filters[positions % self._up]
         out: NDArray[np.float32] = np.einsum("nk,nk->n", windows[positions // self._up], filters)
         return out
@@ -76,16 +77,17 @@ class Resampler:
     def _by_phase(self, sound: NDArray[np.float32], count: int) -> NDArray[np.float32]:
         """A long chunk: all samples of a phase share a filter. Ten times as fast for a clause of speech."""
         out = np.empty(count, np.float32)
-        windows = np.lib.stride_tricks.sliding_window_view(sound, self._taps)
         for first in range(self._up):
             position = self._phase + first * self._down
             start, taps = position // self._up, self._filters[position % self._up]
             samples = -(-(count - first) // self._up)
+            piece = sound[start : start + (samples - 1) * self._down + self._taps]
             if self._down <= _NARROW:
-                piece = sound[start : start + (samples - 1) * self._down + self._taps]
                 out[first :: self._up] = np.convolve(piece, taps[::-1], "valid")[:: self._down]
             else:
-                out[first :: self._up] = np.dot(windows[start :: self._down][:samples], taps)
+                stride = piece.strides[0]
+                windows = as_strided(piece, (samples, self._taps), (stride * self._down, stride), writeable=False)
+                out[first :: self._up] = np.dot(windows, taps)
         return out
 
     def flush(self) -> Pcm:
