@@ -13,19 +13,17 @@ HARD_PATIENCE_WORDS = 6
 """How much longer than the hard limit a clause may get to avoid a cut after "the" or a number."""
 MAX_CHARS = 320
 """Whatever it is made of, no clause is longer."""
-_FEW_WORDS = 2
 CODE_BLOCK = "Code block."
+CODE_BLOCK_CHINESE = "代码块。"
 """Said in place of a fenced block; nobody wants to hear code."""
+_FEW_WORDS = 2
+"""So few Latin words, "5 km", do not make a Chinese reply an English one."""
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_STARTERS = _words(
-    "A An The It Its He She We They I You This That These Those There Here But And So Then However In On At For If "
-    "When While What Who Why How My Your His Her Our Their Let Also Yes No"
+_STARTER = re.compile(
+    "An?|The|Its?|He|She|We|They|I|You|This|That|These|Those|There|Here|But|And|So|Then|However|In|On|At|For|If|When|While"
+    "|What|Who|Why|How|My|Your|His|Her|Our|Their|Let|Also|Yes|No"
 )
+"""After "U.S." these begin a sentence; other words in capitals may belong to the name."""
 _CLOSERS = "\"'”’»)]}*_`~"
 _CJK_CLOSERS = "”’」』）》〉】\"'*_`)"
 _STOPS = ".!?…"
@@ -69,8 +67,9 @@ class ClauseSplitter:
         self._line_start = True
         self._pace = rests.FIRST
         self._words = 0
-        """In ``_pending``; two CJK characters count as one."""
+        """In ``_pending``, in scripts with spaces."""
         self._cjk = 0
+        """In ``_pending``; two of these characters count as a word."""
         self._chinese = False
         """Whether the last clause with letters was, so that "10%，" after it is read in Chinese too."""
         self._in_word = False
@@ -169,7 +168,11 @@ class ClauseSplitter:
             self._cut(len(self._pending), line_end=True)
             return
         self._fence = fence.group(1)
-        self._emit(len(self._pending), Spoken(CODE_BLOCK, (0, len(self._pending))))
+        length = len(self._pending)
+        if self._chinese or self._language == "zh":
+            self._emit(length, Spoken(CODE_BLOCK_CHINESE, (length,)))
+        else:
+            self._emit(length, Spoken(CODE_BLOCK, (0, length)))
 
     def _skip_code(self, char: str) -> None:
         if char == "\n":
@@ -239,7 +242,7 @@ class ClauseSplitter:
         elif char.isalnum():
             return
         else:
-            ends = after.strip(_CLOSERS + _STOPS + _BREAKS + "( \n") in _STARTERS
+            ends = _STARTER.fullmatch(after.strip(_CLOSERS + _STOPS + _BREAKS + "( \n")) is not None
         self._undecided = ""
         if ends:
             self._cut(self._mark)
