@@ -40,6 +40,11 @@ def test_a_verdict_between_yes_and_no_waits_as_for_a_pause_between_sentences() -
     assert patience_s(0.01, "We went to Spain.", PATIENCE) > 1.1
 
 
+def test_a_whole_number_needs_no_full_stop() -> None:
+    number = "My phone number is 415 555 1212"
+    assert patience_s(0.3, number, PATIENCE) == patience_s(0.3, f"{number}.", PATIENCE)
+
+
 def test_a_whole_question_is_waited_on_less_than_a_statement() -> None:
     assert patience_s(0.1, "What is that for?", PATIENCE) < 0.6 < patience_s(0.1, "I know what that is for.", PATIENCE)
 

@@ -12,7 +12,7 @@ from tests.kit.tables import cases
 UNFINISHED = """
 I would like to.|I'd like a|I'd like a pizza with.|So I went to the store and...|I need eggs, milk and.|And|so|So...|It's because.|and then|because
 Can you tell me the|Tell me about the weather in.|Tell me about|Send it to.|My email is John At.|Could you please?|Do you know if?|Do you know if...
-Could you?|Can you?|Do you think that?|Last night I dreamed that.|I would like to know.|What happens when?|Remind me to call.
+Could you?|Not only is it expensive.|You can call me yet 212-664.|Can you?|Do you think that?|Last night I dreamed that.|I would like to know.|What happens when?|Remind me to call.
 Okay, so first.|Yeah, I think|Well, so|I have two questions.|We need eggs. Milk.|My children are called Anna. Peter.|The order number is 7-3.|The code is 4. 9|My favorite color is...
 My phone number is...|my name is|The address is.|The thing is|Um.|Well, um|Uh|He was like|Well, you know.|Let me think.|I was thinking that maybe.
 First.|I want three things. First.|I want three things:|I was thinking—|It depends on|I live in|I think that|If|If it rains tomorrow.|When I was young.
@@ -31,7 +31,7 @@ I want to know what the code is.|I know how old you are.|If you want.|When I was
 My number is 5 5 5 1 2 3 4.|Call me at 415-555-1234.|The code is 1234.|My birthday is in March 1990.|What is 5 plus 7?|Set a timer for 5 minutes.|42
 Yes, I was.|I like it, actually.|It is nice, I think.|What's the difference?|Wer bist du?|Comment vas-tu?|It weighs a ton.|给我一个|就是。|Well?
 I have a question.|What are three reasons?|Good to know.|I like it. Thanks.|Yes. Tomorrow.|Who is there? Anna.|The order number is 7-3-9-1-8-2.
-The code is 281.|What's the number for 911?|Your call costs nothing. It is zero.|I have a new number of tokens. It can be zero.|She is the one I told you about, that you were waiting for.|I love the house that she was born in.
+The code is 281.|Not only is it expensive, it is also very slow.|The number of guests is about 5.|It's only 7.|What's the number for 911?|Your call costs nothing. It is zero.|I have a new number of tokens. It can be zero.|She is the one I told you about, that you were waiting for.|I love the house that she was born in.
 Give one to another.|In 1984.|My house number is 1234567.|Wake me at 7.
 我要那个|你好吗？|今天天气怎么样|我住在北京|那是什么？|我的电话是13812345678|Was ist das?|Ja.|Et toi?|Me llamo Ana.
 """

@@ -26,7 +26,11 @@ _WHOLE_LENGTHS = (
 _OWN = vocabulary("my me the our it's is 是 我")
 _LINKS = vocabulary("is it's are at me number code pin card phone fax zip password 是 为 為 号 號 码 碼 话 話")
 """What stands between that and its digits: "the number is 5", but not "the number of guests is about 5"."""
-_ASKING = vocabulary("what what's who whose which how why when where calculate 什 谁 誰 多")
+_OTHERWISE = vocabulary(
+    "what what's who whose which how why when where calculate 什 谁 誰 多",
+    "about around over under nearly almost roughly only just another be than of",
+)
+"""Asked for, or counted."""
 _BARE_LENGTHS = range(3, 10)
 """Nothing but digits, said one by one: fewer are an answer ("five"), a phone number has ten."""
 _LOCAL_LENGTH = 7
@@ -42,7 +46,7 @@ def still_dictating(words: str) -> bool:
     before = said[: len(said) - groups]
     if not before:
         return groups > 1 and digits in _BARE_LENGTHS and digits != _LOCAL_LENGTH
-    if before[-1] not in _LINKS or not _OWN & {*before} or _ASKING & {*before}:
+    if not _LINKS & {*before[-2:]} or not _OWN & {*before} or _OTHERWISE & {*before}:
         return False
     for cues, whole in _WHOLE_LENGTHS:
         if cues & {*before}:

@@ -53,7 +53,7 @@ def patience_s(completeness: float | None, words: str | None, patience: Patience
         best, worst = unfinished, longest
     elif ended.endswith(_QUESTION_MARKS):
         best, worst = complete, (complete + unfinished) / 2
-    elif ended.endswith(_FULL_STOPS):
+    elif ended.endswith(_FULL_STOPS) or ended[-1:].isdigit():  # numbers come without one
         best, worst = complete, unfinished  # recognisers write full stops too easily to wait less
     else:
         best, worst = complete, longest

@@ -131,7 +131,9 @@ def _lacks_predicate(clause: tuple[str, ...]) -> bool:
 
 
 def _lacks_consequence(words: str, said: tuple[str, ...]) -> bool:
-    """ "If it rains tomorrow" wants its consequence, "when I was young" its story."""
+    """ "If it rains tomorrow" wants its consequence, "when I was young" its story, "not only" its "but also"."""
+    if said[:2] == ("not", "only"):
+        return not {"but", "also"} & {*said}
     return (
         3 <= len(said) <= _CONDITION_MOST_WORDS
         and said[0] in _CONDITIONS
