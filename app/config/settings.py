@@ -142,8 +142,8 @@ class TurnSettings(Section):
     """Silence after which the turn model is asked; it wants some at the end of what it hears."""
     early_replies: bool = True
     """Let a reply be written (not heard) as soon as the words are known, before the turn is declared over."""
-    barge_in_ms: int = Field(400, ge=100)
-    """Speech over the assistant longer than this silences it, and what was said so far decides what it was."""
+    barge_in_ms: int = Field(250, ge=50)
+    """Speech over the assistant longer than this silences it until its words decide what it was."""
     barge_in_max_ms: int = Field(1200, ge=200)
     """Speech over the assistant that has lasted this long interrupts it, if its words are not known by then."""
     max_utterance_s: float = Field(120.0, gt=1)

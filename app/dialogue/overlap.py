@@ -20,6 +20,8 @@ _LIKELY_S = 0.25
 """The voice detector takes at most this long to make up its mind."""
 _SECOND_LOOK_S = 0.06
 """A pause between words is looked past this often, until the voice detector says that speech has stopped."""
+_WORD_S = 0.15
+"""What is heard in the first look should be a word and not half of one."""
 _NEXT_LOOK_S = 0.3
 _DISMISSED_LOOK_S = 0.6
 """A noise that goes on may still become speech."""
@@ -64,9 +66,18 @@ def look(step: Step, voiced: bool, at_sample: int) -> None:
         return
     if not reply.held and not utterance.dismissed:
         playback.silence(step)
+        step.set_timer(Timer.BARGE_IN, _WORD_S)
+        return
     where = (utterance.id, len(utterance.texts), utterance.revision, utterance.start_sample, at_sample)
     step.do(Preview(*where, known="", urgent=True))
     step.set_timer(Timer.BARGE_IN, _DISMISSED_LOOK_S if utterance.dismissed else _NEXT_LOOK_S)
+
+
+def pause(step: Step, utterance: Utterance) -> None:
+    """It has ended, or pauses, before anybody knew what it was: silence until its words are known."""
+    reply = _audible_reply(step)
+    if utterance.overlapping and not utterance.dismissed and reply is not None and not reply.held:
+        playback.silence(step)
 
 
 def weigh(step: Step, utterance: Utterance, words: str) -> None:

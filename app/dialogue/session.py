@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from app.audio.echo import EchoGuard
-from app.audio.frames import Pcm
+from app.audio.frames import OUTPUT_FRAME, Pcm
 from app.audio.playout import Playout
 from app.audio.utterance import UtteranceRecorder
 from app.audio.vad import SpeechStarted
@@ -31,6 +31,8 @@ from app.llm.summary import Notes, write_summary
 from app.telemetry.log import log_event
 
 _log = logging.getLogger("parley.session")
+_PLAYED_SAMPLES = 3 * OUTPUT_FRAME
+"""How often the machine is told of sound that was played, if nothing else happens: every 60 ms."""
 _END_TIMEOUT_S = 2.0
 """How long closing waits for the worker to forget the session; it may be dead."""
 
@@ -53,7 +55,7 @@ class Session:
         self._playout = Playout(
             capacity_s=settings.audio.output_buffer_s,
             duck_db=settings.audio.duck_db,
-            on_played=lambda generation, samples: self._post(ev.Played(generation, samples)),
+            on_played=self._played,
             on_read=self._echo.played if self._echo is not None else lambda pcm: None,
         )
         self._voice = stages.new_voice_detector()
@@ -68,6 +70,9 @@ class Session:
         )
         self._inbox: deque[ev.Event] = deque()
         self._draining = False
+        self._unposted: ev.Played | None = None
+        self._posted = 0
+        """Samples of the reply, as the machine knows them."""
         self._alarm: asyncio.TimerHandle | None = None
         self._sent = 0
         self._group = asyncio.TaskGroup()
@@ -172,7 +177,18 @@ class Session:
 
     # Events in, commands out
 
+    def _played(self, generation: int, samples: int) -> None:
+        """Frames are told together; whatever else happens is preceded by all that was played until then."""
+        self._unposted = ev.Played(generation, samples)
+        if samples - self._posted >= _PLAYED_SAMPLES or samples <= OUTPUT_FRAME or not self._playout.queued_samples:
+            self._post(self._unposted)
+
     def _post(self, event: ev.Event) -> None:
+        if self._unposted is not None:
+            self._posted = self._unposted.samples
+            if event is not self._unposted:
+                self._inbox.append(self._unposted)
+            self._unposted = None
         self._inbox.append(event)
         if self._draining:  # a command has led to an event: it waits its turn
             return

@@ -97,6 +97,7 @@ def speech_stopped(step: Step, event: SpeechStopped) -> None:
     segment, known = len(utterance.texts), utterance.confirmed
     step.do(Transcribe(utterance.id, segment, utterance.revision, utterance.start_sample, end_sample, known))
     step.clear_timers(Timer.BARGE_IN, Timer.PARTIAL)
+    overlap.pause(step, utterance)
     if limits.patience is not None:
         step.set_timer(Timer.LOOK, max(0.0, limits.look_s - limits.silence_s))
     step.set_timer(Timer.TURN_END, max(0.0, limits.turn_wait_s - limits.silence_s))
