@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from app.audio.frames import INPUT_RATE_HZ, OUTPUT_FRAME, OUTPUT_RATE_HZ, Pcm
+from app.audio.frames import INPUT_FRAME, INPUT_RATE_HZ, OUTPUT_FRAME, OUTPUT_RATE_HZ, Pcm
 from app.telemetry.log import log_event
 
 _log = logging.getLogger("parley.echo")
@@ -28,7 +28,19 @@ _MOST_WAITING = 50
 _TIDY_FRAMES = 250
 """How often (5 s) it is looked whether played frames wait for good: the user's side has then lost some."""
 _MOSTLY_ECHO = 10.0**-0.8
-"""A frame of which the canceller leaves less power than this (-8 dB) was an echo; the rest is what it missed."""
+"""A frame of which the canceller leaves less power than this (-8 dB) was an echo; the rest is what it missed..."""
+_MOSTLY_USER = 10.0**-0.3
+"""...and one of which it leaves more than this (-3 dB) is the user's, who then gets the benefit of the doubt..."""
+_USER_FRAMES = 20
+"""...for 0.4 s, so that no consonant is lost while both speak."""
+_USER_POWER = 100.0**2 * INPUT_FRAME
+"""Of a frame: nobody speaks more quietly (-50 dBFS)."""
+_NO_ECHO = 10.0**-3.6
+"""Where the user's side is 36 dB below the assistant's, nothing comes back: they wear headphones, say..."""
+_NO_ECHO_FRAMES = 40
+"""...if that holds for 0.8 s of a reply. The canceller takes longer to see it, and mutes the user meanwhile."""
+_FAR_SMOOTHING = 0.05
+_NEAR_FADE = 0.9
 _SILENT_FRAME: Pcm = np.zeros(OUTPUT_FRAME, np.int16)
 
 
@@ -56,6 +68,13 @@ class EchoGuard:
         """Least that was left waiting since the last tidying."""
         self._tidy_in = _TIDY_FRAMES
         self._active_frames = 0
+        self._user_frames = 0
+        """How long the user still gets the benefit of the doubt."""
+        self._far_power = 0.0
+        """Of a frame of the assistant's, on average over the last 0.4 s."""
+        self._near_peak = 0.0
+        """Of a frame of the user's: the most of late, fading by 23 dB a second."""
+        self._no_echo_frames = 0
 
     @property
     def active(self) -> bool:
@@ -88,11 +107,23 @@ class EchoGuard:
             return frame
         self._active_frames -= 1
         try:
-            return self._cancel(far, frame)
+            cleaned = self._cancel(far, frame)
         except RuntimeError as error:  # what the library raises; an echo is a smaller evil than a broken call
             log_event(_log, "echo_canceller_broke", level=logging.ERROR, error=error)
             self._module = None
             return frame
+        return frame if self._nothing_comes_back(far, frame) else cleaned
+
+    def _nothing_comes_back(self, far: Pcm, near: Pcm) -> bool:
+        """Whether this reply has been heard long enough without an echo. Holds until its end."""
+        self._far_power += _FAR_SMOOTHING * (_power(far[::3]) - self._far_power)
+        self._near_peak = max(self._near_peak * _NEAR_FADE, _power(near))
+        if not self._active_frames:
+            self._no_echo_frames = 0
+        elif self._no_echo_frames < _NO_ECHO_FRAMES:
+            quiet = self._near_peak < _NO_ECHO * self._far_power
+            self._no_echo_frames = self._no_echo_frames + 1 if quiet else 0
+        return self._no_echo_frames == _NO_ECHO_FRAMES
 
     def _next_played(self) -> Pcm:
         self._arrived = 0
@@ -119,7 +150,9 @@ class EchoGuard:
             self._module.process_stream(block)  # in place
             cleaned.append(np.frombuffer(block.data, np.int16))
         sound = np.concatenate(cleaned)
-        return sound if _power(sound) > _MOSTLY_ECHO * _power(near) else np.zeros_like(near)
+        power, share = _power(sound), _power(sound) / max(1.0, _power(near))
+        self._user_frames = _USER_FRAMES if share > _MOSTLY_USER and power > _USER_POWER else self._user_frames - 1
+        return sound if self._user_frames > 0 or share > _MOSTLY_ECHO else np.zeros_like(sound)
 
 
 def _power(pcm: Pcm) -> float:
