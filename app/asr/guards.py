@@ -23,6 +23,11 @@ _FASTEST_CHARS_PER_S = 30.0
 _BRISK_CHARS_PER_S = 20.0
 """Quick speech; a decoder that loops fills its whole budget of tokens instead."""
 
+_SURELY_SPEECH = 0.3
+"""No-speech probability. Words had at most 0.2, noises 0.6 and more."""
+_BRISK_SIGNS_PER_S = 10.0
+"""The same for Chinese and Japanese, and for digits in a row."""
+
 _HALLUCINATED = frozenset(
     {
         "thank you",
@@ -50,18 +55,31 @@ def is_silent(pcm: Pcm) -> bool:
     return len(pcm) < INPUT_RATE_HZ // 50 or int(np.abs(pcm.astype(np.int32)).max()) < _MIN_PEAK
 
 
-def without_loop(text: str, seconds: float) -> str:
-    """``text``, or if it is one phrase over and over, faster than anybody speaks, that phrase once.
+def without_loop(text: str, *, no_speech: float, seconds: float) -> str:
+    """``text``, or if it ends in one phrase over and over, faster than anybody speaks, that phrase only once.
 
-    Whisper hears a word rightly and then does not stop: it would be a pity to lose the word with the loop.
+    Whisper hears rightly and then does not stop: it would be a pity to lose the words with the loop. Loops in
+    what may be noise ("PAPAPA") stay, and betray it.
     """
     words = text.split()
-    if len(text) / max(0.2, seconds) <= _BRISK_CHARS_PER_S:
+    spaced = len(words) > 1
+    if no_speech > _SURELY_SPEECH or (not spaced and re.search("[A-Za-z]", text)):
         return text
-    for length in range(1, len(words) // 3 + 1):
-        if all(word == words[index % length] for index, word in enumerate(words)):
-            return " ".join(words[:length])
-    return text
+    if len(text) / max(0.2, seconds) <= (_BRISK_CHARS_PER_S if spaced else _BRISK_SIGNS_PER_S):
+        return text
+    return " ".join(_once(words)) if spaced else "".join(_once(list(text)))
+
+
+def _once(units: list[str]) -> list[str]:
+    """Without what comes after the first of three or more equal runs at the end; the last may be cut off anywhere."""
+    for end in (len(units), len(units) - 1):
+        for length in range(1, end // 3 + 1):
+            start = end - length
+            while start and units[start - 1] == units[start - 1 + length]:
+                start -= 1
+            if end - start >= 3 * length:
+                return units[: start + length]
+    return units
 
 
 def is_hallucinated(text: str, *, no_speech: float, logprob: float, seconds: float) -> bool:

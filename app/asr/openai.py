@@ -66,7 +66,7 @@ class OpenAIRecognizer:
     ) -> Transcript:
         """See Recognizer. Raises StageUnavailable, StageTimeout, Overloaded, StageError; each names the host.
 
-        Of a ``partial`` longer than 15 s only the end is sent. ``known`` is not sent: the API's ``prompt`` is for
+        Of a ``partial`` longer than 12 s only the end is sent. ``known`` is not sent: the API's ``prompt`` is for
         what was said BEFORE the sound, and a server may leave out of the text what stands there.
         """
         if partial:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-MAX_PARTIAL_S = 15.0
+MAX_PARTIAL_S = 12.0
 """Of longer speech only the end is recognised again while it goes on."""
 REST_FACTOR = 3.0
 """A partial transcription is followed by a rest of this many times its cost: at most a quarter of the time, over

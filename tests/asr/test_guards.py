@@ -10,6 +10,10 @@ from app.asr.guards import is_hallucinated, without_loop
     [
         ("Stop. Stop. Stop. Stop. Stop. Stop. Stop.", 0.6, "Stop."),
         ("Lock the door. Lock the door. Lock the door. Lock the", 2.0, "Lock the door."),
+        ("Yes. Lock the door. Lock the door. Lock the door. Lock the", 2.5, "Yes. Lock the door."),
+        ("Yes. Lock the door. Lock the door. Lock the door. Lock the do", 2.5, "Yes. Lock the door."),
+        ("你好世界世界世界世界世界世界", 1.0, "你好世界"),
+        ("对对对对", 0.6, "对对对对"),
         ("Stop, stop, stop, stop!", 1.6, "Stop, stop, stop, stop!"),  # said at a speaker's pace
         ("Lock the door. Open the door. Lock the door.", 1.5, "Lock the door. Open the door. Lock the door."),
         ("No.", 0.3, "No."),
@@ -17,7 +21,13 @@ from app.asr.guards import is_hallucinated, without_loop
     ],
 )
 def test_of_a_loop_the_phrase_is_kept_once(text, seconds, kept):
-    assert without_loop(text, seconds) == kept
+    assert without_loop(text, no_speech=0.05, seconds=seconds) == kept
+
+
+def test_a_loop_in_what_may_be_noise_stays_and_betrays_it():
+    for text, no_speech in (("PAPAPAPAPAPAPA", 0.1), ("Oh no. " * 12, 0.6)):
+        assert without_loop(text, no_speech=no_speech, seconds=1.0) == text
+        assert is_hallucinated(text, no_speech=no_speech, logprob=-0.1, seconds=1.0)
 
 
 @pytest.mark.parametrize("text", ["No.", "Yes", "Stop!", "Tak.", "对", "嗯。", "Ok", "Thank you."])
