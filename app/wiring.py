@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from app.asr import Recognizer
+from app.audio.echo import EchoGuard
 from app.audio.turn import SmartTurn, TurnDetector
 from app.audio.vad import VoiceActivity, load_vad
 from app.catalog import Kind, model_path
@@ -69,6 +70,8 @@ async def build(settings: Settings, on_report: OnReport = lambda report: None) -
         async def load_detector() -> Callable[[], VoiceActivity]:
             model, done = await asyncio.to_thread(load_vad, settings.vad)
             report(done)
+            if settings.audio.echo_guard:
+                await asyncio.to_thread(EchoGuard)  # opens the canceller's library, which the first call would wait for
             return partial(VoiceActivity, model, settings.vad)
 
         async def load_voice() -> tuple[Synthesizer, PhraseBook]:

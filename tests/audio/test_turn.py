@@ -36,6 +36,14 @@ async def test_a_recorded_sentence_is_complete_and_its_first_half_is_not(turn, n
     assert await turn.completeness(paused(sound, 0.5)) < 0.3
 
 
+@pytest.mark.parametrize("tail_s", [0.128, 0.16, 0.3])
+async def test_less_silence_than_200_ms_tells_as_much(turn, tail_s):
+    """So it can be asked as soon as the voice detector hears the pause."""
+    sound = recording("en/quick_brown_fox")
+    assert await turn.completeness(np.concatenate([sound, silence(tail_s)])) > 0.8
+    assert await turn.completeness(np.concatenate([sound[: len(sound) // 2], silence(tail_s)])) < 0.3
+
+
 async def test_only_the_last_8_s_count(turn):
     sound = paused(recording("en/quick_brown_fox"))
     padded = np.concatenate([silence(8), sound])[-8 * 16_000 :]
