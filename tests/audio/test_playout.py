@@ -89,10 +89,14 @@ def test_a_hold_resumes_at_the_same_sample():
     playout.write(1, sound)
     playout.read(960)
     playout.hold()
+    assert not playout.read(960)[240:].any()  # 5 ms without a click, then nothing
     assert not playout.read(960).any()
     assert playout.played_samples == 960
     playout.release()
-    assert np.array_equal(playout.read(960), sound[960:1_920])
+    resumed = playout.read(960)
+    assert np.array_equal(resumed[240:], sound[960 + 240 : 1_920])
+    assert resumed[120] == pytest.approx(sound[960 + 120] / 2, rel=0.02)
+    assert playout.played_samples == 1_920
     assert playout.underruns == 0
 
 
