@@ -11,7 +11,7 @@ from tests.kit.tables import cases
 
 NOISE = """
 mm-hm|Mm-hmm.|Mmm|Mmmm.|Hmm.|Hm|Um-hum|mhm|Mhm.|OIC|Ah ha|uh-huh|uh|Um.|Uh huh.|Uh-huh, uh-huh.|Uh-uh.|Uh oh.|mm-hmm|Aha.|Oh.|Ooh|Ah, okay.|HN.|M.M.H.M.
-Yeah|Yeah, yeah.|yeahhh|Yep.|Yes.|right|Right, right.|okay|Okay okay|OK.|Okay, I see.|All right.|Alright.|I see.|Oh, I see.
+Yeah|Yeah, yeah.|yeahhh|Yep.|Yes.|right|Right, right.|Rate rate|okay|Okay okay|OK.|Okay, I see.|All right.|Alright.|I see.|Oh, I see.
 Sure!|got it|Got it, okay.|Make sense.|That makes sense.|Of course.|Exactly.|Oh, really?|Wow.|Interesting.|Great, yeah.
 嗯|嗯嗯。|嗯，对。|对|对对对|對啊|好|好的。|好的，好的|哦，明白了。|是的|原来如此|知道了
 Ja, genau.|Ach so.|Oui, d'accord.|Ah bon ?|Sí, sí.|Claro.

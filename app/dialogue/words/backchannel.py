@@ -13,7 +13,7 @@ _HUMMED = re.compile(r"m+h*m*|h+m+|m+h+m+h*|u+m+|u+h+m*|(?:a+h+)+a*|(?:o+h+)+|h+
 
 _WORDS = phrases(
     # What Whisper base has written for hummed or shortened ones, beside the above.
-    "hum|mm hum|em|hem|m m|m m h|m m h m|amen|oic|make sense|make some|makes|interest|affirm|affirmative",
+    "hum|mm hum|em|hem|m m|m m h|m m h m|amen|oic|rate rate|rate right|right rate|make sense|make some|makes|interest|affirm|affirmative",
     # Assent. "Yes" and "okay" are answers too, but not to someone who is speaking.
     "yeah|yea|yep|yup|yes|ya|right|that's right|okay|ok|k|kay|alright|all right|sure|sure thing|of course|true|that's true"
     "|exactly|absolutely|definitely|indeed|agreed|totally|correct|fair enough|fair|for sure|you're right|naturally",
