@@ -12,7 +12,7 @@ from app.dialogue.commands import Duck, Preview
 from app.dialogue.state import Reply, Timer, Utterance
 from app.dialogue.step import Step
 from app.dialogue.words.backchannel import is_backchannel
-from app.dialogue.words.commands import is_stop
+from app.dialogue.words.commands import asks_to_go_on, is_stop
 from app.dialogue.words.echo import is_echo
 from app.dialogue.words.plain import plain
 
@@ -86,14 +86,14 @@ def weigh(step: Step, utterance: Utterance, words: str) -> None:
         if not utterance.dismissed:
             step.change_utterance(dismissed=True)
             playback.resume(step)
-    elif is_stop(words) or (len(plain(words)) >= _DECISIVE_WORDS and not is_backchannel(words)):
+    elif is_stop(words) or (len(plain(words)) >= _DECISIVE_WORDS and not _is_listening(words)):
         interrupt(step)
 
 
 def interrupt(step: Step) -> None:
     """The user wants to speak: let them."""
     replies.interrupt(step)
-    step.change_utterance(overlapping=False)
+    step.change_utterance(overlapping=False, interrupted=True)
     answers.draft(step)
     turns.expect_partial(step)
 
@@ -103,14 +103,20 @@ def is_for_us(step: Step, utterance: Utterance, words: str) -> bool:
     if _is_echo(step, utterance, words):
         turns.discard(step, utterance, "echo", "It was the assistant's own voice.")
         return False
-    if utterance.overlapping and is_backchannel(words) and not _asked(step):
+    if utterance.overlapping and _is_listening(words) and not _asked(step):
         tell_backchannel(step, utterance, words)
         return False
     if utterance.overlapping:
-        if _audible_reply(step) is not None:
+        interrupted = _audible_reply(step) is not None
+        if interrupted:
             replies.interrupt(step)
-        step.change_utterance(overlapping=False)
+        step.change_utterance(overlapping=False, interrupted=interrupted)
     return True
+
+
+def _is_listening(words: str) -> bool:
+    """ "Mm-hm", or even "go on"."""
+    return is_backchannel(words) or asks_to_go_on(words)
 
 
 def tell_backchannel(step: Step, utterance: Utterance, words: str) -> None:

@@ -141,6 +141,8 @@ class Utterance:
     """The turn model's probability that this pause is the end; None: not known (yet)."""
     overlapping: bool = False
     """It began over the assistant, and whether it interrupts is not decided."""
+    interrupted: bool = False
+    """It has stopped a reply."""
     dismissed: bool = False
     """So far it has been noise or echo: the assistant speaks on."""
     no_early: bool = False

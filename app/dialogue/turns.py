@@ -15,7 +15,7 @@ from app.dialogue.events import TurnJudged
 from app.dialogue.state import Item, Timer, Utterance
 from app.dialogue.step import Step
 from app.dialogue.words.backchannel import is_backchannel
-from app.dialogue.words.commands import asks_to_go_on
+from app.dialogue.words.commands import asks_to_go_on, is_hush
 from app.dialogue.words.endpoint import patience_s
 from app.dialogue.words.nudges import is_nudge
 from app.dialogue.words.unfinished import sounds_unfinished
@@ -157,7 +157,8 @@ def consider(step: Step) -> None:
 
 def _may_be_answered_early(step: Step, utterance: Utterance, words: str) -> bool:
     wanted = step.state.limits.early_replies and not utterance.no_early and not step.state.typed
-    return wanted and not sounds_unfinished(words) and not asks_to_go_on(words)
+    hushed = utterance.interrupted and is_hush(words)
+    return wanted and not hushed and not sounds_unfinished(words) and not asks_to_go_on(words)
 
 
 def turn_over(step: Step) -> None:
@@ -193,6 +194,8 @@ def _take_turn(step: Step) -> None:
     )
     if nudged:
         playback.resume(step)  # the answer they are waiting for is on its way; starting over would delay it
+    elif utterance.interrupted and is_hush(words):
+        replies.interrupt(step)  # "stop" asks for silence, not for an answer
     elif early:
         answers.adopt(step, utterance, words)
     else:

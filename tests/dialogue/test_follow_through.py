@@ -106,14 +106,14 @@ def test_nobody_is_asked_before_anything_was_said() -> None:
 def test_go_on_continues_from_the_clause_that_was_cut(between: list[str]) -> None:
     async def conversation() -> None:
         llm = FakeLanguageModel(replies=[[STORY], *[[text] for text in between]])
-        interruption = ["stop"] if between else ["wait"]
+        interruption = ["wait"] if between else ["stop"]  # "wait" is answered, "stop" is only obeyed
         asr = FakeRecognizer(["tell me a story", *interruption, "please go on"], previews=[])
         async with Script(asr=asr, llm=llm) as script:
             await script.speak(0.6)
             await script.until(lambda: script.phase == "speaking")
             await script.wait(2.5)
             await script.speak(0.3)
-            await script.until(lambda: script.phase == "listening" and len(script.history) >= 4)
+            await script.until(lambda: script.phase == "listening" and len(script.history) == 3 + len(between))
             asked = len(llm.requests)
             heard = script.history[1][1]
             await script.speak(0.6)

@@ -34,7 +34,7 @@ def _words_whose_sound_left(script: Script) -> str:
 async def _interrupt_after(played_ms: int) -> tuple[str, str, str]:
     llm = FakeLanguageModel(replies=[[STORY], ["Fine."]])
     async with Script(
-        asr=FakeRecognizer(["tell me a story", "stop it"]), llm=llm, turn_={"barge_in_ms": 100}
+        asr=FakeRecognizer(["tell me a story", "what else"]), llm=llm, turn_={"barge_in_ms": 100}
     ) as script:
         await script.speak(0.6)
         await script.until(lambda: script.session.playout.played_samples >= played_ms * OUTPUT_RATE_HZ // 1000)
@@ -44,7 +44,7 @@ async def _interrupt_after(played_ms: int) -> tuple[str, str, str]:
         expected = _words_whose_sound_left(script)
         history = script.history
         assert history[0] == ("user", "tell me a story")
-        assert history[-1] == ("user", "stop it")
+        assert history[-1] == ("user", "what else")
         in_history = history[1][1] if len(history) == 3 else ""
         prompt = [message for message in llm.requests[1].messages if message.role == "assistant"]
         return in_history, expected, prompt[0].content if prompt else ""

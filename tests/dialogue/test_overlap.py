@@ -23,7 +23,7 @@ async def _until_well_into_the_story(script: Script) -> None:
     await script.wait(1.0)
 
 
-@pytest.mark.parametrize("words", ["Mm-hm.", "Yeah.", "Right.", "Okay.", "Uh-huh, yeah.", "嗯。", "对。"])
+@pytest.mark.parametrize("words", ["Mm-hm.", "Yeah.", "Right.", "Okay.", "Uh-huh, yeah.", "Go on.", "嗯。", "对。"])
 @pytest.mark.parametrize("seconds", [0.3, 0.7])
 def test_a_backchannel_is_no_turn_and_no_sample_of_the_reply_is_lost(words: str, seconds: float) -> None:
     async def conversation() -> None:
@@ -169,3 +169,27 @@ def _longest_silence_ms(script: Script) -> int:
     voiced = [index for index, frame in enumerate(script.heard) if frame.any()]
     story = [index for index in voiced if index > voiced[0]]
     return max((after - before - 1 for before, after in zip(story, story[1:], strict=False)), default=0) * FRAME_MS
+
+
+@pytest.mark.parametrize("words", ["Stop.", "Okay, stop talking.", "Be quiet!", "别说了。"])
+def test_a_bare_stop_is_obeyed_and_not_answered(words: str) -> None:
+    async def conversation() -> None:
+        async with _talk(words, previews=[words, words]) as script:
+            await _until_well_into_the_story(script)
+            await script.speak(0.5)
+            await script.until(lambda: script.phase == "listening")
+            await script.wait(3.0)
+            assert script.history[-1] == ("user", words), "it is a turn"
+            assert len(script.llm.requests) == 1, "that asks for nothing"  # type: ignore[attr-defined]
+            assert script.silent_for(3.0)
+
+    run_virtual(conversation())
+
+
+def test_stop_with_nothing_to_stop_is_answered() -> None:
+    async def conversation() -> None:
+        async with Script(asr=FakeRecognizer(["Stop."])) as script:
+            await script.speak(0.5)
+            await script.until(lambda: script.history == [("user", "Stop."), ("assistant", "All right.")])
+
+    run_virtual(conversation())

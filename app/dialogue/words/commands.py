@@ -17,6 +17,15 @@ STOPS = phrases(
 )
 """Words that interrupt by themselves, at the beginning of whatever is said."""
 
+_HUSHES = phrases(
+    "stop|stop it|stop talking|stop that|stop now|please stop|that's enough|that is enough|enough|shut up|shut it|be quiet"
+    "|be silent|quiet|silence|hush|shush|sh|shh|pause|cancel|cut it out|zip it|knock it off",
+    "停|停下|停止|够了|夠了|闭嘴|閉嘴|安静|安靜|住口|住嘴|打住|别说了|別說了|别说话|別說話",
+    "stopp|genug|sei still|sei ruhig|ruhe|hör auf|schluss|arrête|arrêtez|tais toi|taisez vous|assez|ça suffit|chut",
+    "alto|basta|cállate|silencio|ya basta",
+)
+"""Of these, those that ask for silence and for nothing else: "wait" and "no" have something to follow."""
+
 _ONLY_STOPS = phrases(
     # Cut off in mid-word or mid-phrase: the decision is taken some 400 ms into the utterance.
     "sto|st|wai|hol|hold|hang|shut|be|be qui|that's en|that's an|never|just a|one",
@@ -101,6 +110,12 @@ def is_stop(words: str) -> bool:
         rest in _ONLY_STOPS or (starts_with(rest, STOPS) > 0 and not starts_with(rest, _NOT_STOPS))
         for rest in (said, after(said, _BEFORE))
     )
+
+
+def is_hush(words: str) -> bool:
+    """True when somebody who has just interrupted the assistant asks for nothing but silence."""
+    said = plain(words)
+    return said in _ONLY_STOPS or consists_of(said, _HUSHES, _BEFORE)
 
 
 def is_farewell(words: str) -> bool:
