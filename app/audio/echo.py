@@ -53,7 +53,7 @@ class EchoGuard:
     WebRTC's echo canceller (AEC3, of the ``livekit`` package) does the work, as long as the assistant is heard: it
     finds the delay itself (up to 0.5 s) and follows it. Both sides are counted, not clocked: one played frame is
     given to it for each that arrives, so that frames which come in bursts after a stall keep their distance.
-    Measured per frame: 0.12 ms while the assistant is heard, nothing otherwise; 0.5 MB.
+    Measured per frame: 0.16 ms while the assistant is heard, 4 us otherwise; 0.5 MB.
     """
 
     def __init__(self) -> None:

@@ -158,7 +158,7 @@ class AudioSettings(Section):
     duck_db: float = Field(18.0, ge=0.0, le=60.0)
     """How much quieter the assistant gets while the user speaks over it, until it is decided what it was."""
     echo_guard: bool = True
-    """Take sound that is an echo of the assistant's own voice for silence."""
+    """Take the assistant's own voice out of what comes from the user, whose device may not do so."""
     output_buffer_s: float = Field(30.0, gt=0.5)
     """How far ahead of the listener a reply may be synthesised."""
 
