@@ -22,6 +22,7 @@ from app.dialogue.host import Host
 from app.dialogue.phrasebook import PhraseBook
 from app.dialogue.stages import Stages
 from app.llm import LanguageModel
+from app.telemetry.scheduling import favour_the_loop
 from app.telemetry.stage import StageReport
 from app.tts import Synthesizer
 
@@ -53,6 +54,7 @@ async def build(settings: Settings, on_report: OnReport = lambda report: None) -
     Raises ModelError or StageError naming what could not be loaded; what was loaded is closed again.
     On leaving, sessions are ended first, then the stages.
     """
+    favour_the_loop()
     runtime = with_threads(settings.runtime, os.cpu_count() or 1)
     reports: list[StageReport] = []
 
@@ -108,7 +110,8 @@ async def build_language_model(
     settings: Settings, on_report: OnReport = lambda report: None
 ) -> AsyncIterator[Thinking]:
     """Without hearing and speech, for who only uses the API. Raises ModelError or StageError."""
-    llm = _language_model(settings, with_threads(settings.runtime, os.cpu_count() or 1))
+    alone = settings.runtime.model_copy(update={"llm_nice": 0})
+    llm = _language_model(settings, with_threads(alone, os.cpu_count() or 1))
     try:
         report = await llm.load()
         on_report(report)

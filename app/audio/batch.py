@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from app.errors import Overloaded, ParleyError, StageError, StageUnavailable
+from app.telemetry.scheduling import step_back
 
 Work = TypeVar("Work")
 Result = TypeVar("Result")
@@ -96,6 +97,7 @@ class BatchWorker(Generic[Work, Result]):
             self._thread.join()
 
     def _work(self) -> None:
+        step_back()
         while batch := self._next_batch():
             try:
                 results = self._run([job.work for job in batch])

@@ -184,6 +184,9 @@ class ServerSettings(Section):
 class RuntimeSettings(Section):
     llm_threads: int = Field(0, ge=0)
     """CPU threads; 0 chooses from the number of cores."""
+    llm_nice: int = Field(5, ge=0, le=19)
+    """How far the language model steps back where hearing, speaking and sound want the processor: it is ahead of the
+    listener by far, and they are not. Without them (``serve --api-only``) it steps back for nobody."""
     asr_threads: int = Field(0, ge=0)
     tts_threads: int = Field(0, ge=0)
     model_store: Path = Path("models/store")

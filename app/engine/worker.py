@@ -49,6 +49,7 @@ from app.engine.messages import (
 from app.engine.options import LoadOptions
 from app.errors import ModelError
 from app.telemetry.log import configure, log_event
+from app.telemetry.scheduling import be_nice, step_back
 
 if TYPE_CHECKING:
     from app.engine.engine import Engine
@@ -115,7 +116,7 @@ class Worker:
         self._connections: set[Connection] = set()
         self._engine: Engine | None = None
         self._state: Event = Loading()
-        self._tokenising = ThreadPoolExecutor(_TOKENISING_THREADS, "tokenise", initializer=_step_back)
+        self._tokenising = ThreadPoolExecutor(_TOKENISING_THREADS, "tokenise", initializer=step_back)
         self._over = asyncio.Event()
         self._process = psutil.Process()
 
@@ -256,12 +257,6 @@ class Worker:
         os._exit(0)
 
 
-def _step_back() -> None:
-    """Let the decoding of everybody go before the tokenising of one; Linux has a priority per thread."""
-    with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
-
-
 def warm_up(engine: Engine) -> None:
     """A short reply with nobody listening: first calls build kernels, touch memory, and tell how long steps take."""
     words = min(_WARM_UP_WORDS, engine.scheduler.limits.context_tokens // 8)
@@ -295,6 +290,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--max-waiting", type=int, default=256)
     parser.add_argument("--session-ttl-s", type=float, default=600.0)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--nice", type=int, default=0, help="how far to step back for other processes, 0 to 19")
     parser.add_argument("--log-level", default="info")
     return parser.parse_args(arguments)
 
@@ -302,6 +298,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 def main(exit_process: Callable[[int], None] = os._exit) -> None:
     arguments = parse()
     configure(arguments.log_level)
+    be_nice(arguments.nice)
     options = LoadOptions(
         arguments.model,
         device=arguments.device,

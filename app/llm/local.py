@@ -343,6 +343,7 @@ class LocalLanguageModel:
             "max-waiting": settings.max_waiting,
             "session-ttl-s": settings.session_ttl_s,
             "threads": self._threads,
+            "nice": self._runtime.llm_nice,
             "log-level": self._runtime.log_level,
         }
         return [part for name, value in options.items() for part in (f"--{name}", str(value))]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from app.audio.frames import Pcm
 from app.errors import Overloaded, ParleyError, StageError, StageTimeout, StageUnavailable
+from app.telemetry.scheduling import step_back
 
 _PEAK = 32767.0
 _SENTENCE_MARKS = ".!?…。！？"
@@ -49,7 +50,7 @@ class VoicePool:
         self._speak = speak
         self._max_running = max(1, threads)
         self._max_waiting = max_waiting
-        self._pool = ThreadPoolExecutor(self._max_running, thread_name_prefix=name)
+        self._pool = ThreadPoolExecutor(self._max_running, thread_name_prefix=name, initializer=step_back)
         self._lock = threading.Lock()  # of the waiting clauses, which the threads take for themselves
         self._waiting: list[_Clause] = []
         self._arrivals = count()
