@@ -85,9 +85,8 @@ def not_recognised(step: Step, code: str, message: str) -> None:
         step.change_utterance(texts=(known,), text="", over=True)
         turns.consider(step)
         return
-    error = {"type": "asr_error", "code": code, "message": message}
     turns.forget(step)
-    step.tell("conversation.item.input_audio_transcription.failed", item_id=utterance.id, error=error)
+    turns.tell_failed(step, utterance, code, message)
     if step.state.reply is None:
         answers.begin_phrase(step, Phrase.NOT_HEARD)
     else:

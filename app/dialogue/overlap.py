@@ -122,7 +122,10 @@ def _is_listening(words: str) -> bool:
 def tell_backchannel(step: Step, utterance: Utterance, words: str) -> None:
     """A listener's sign of life is no turn."""
     turns.forget(step)
-    step.tell("parley.backchannel", item_id=utterance.id, transcript=words)
+    if utterance.reopened:
+        turns.tell_completed(step, utterance)
+    else:
+        step.tell("parley.backchannel", item_id=utterance.id, transcript=words)
     playback.resume(step)
 
 

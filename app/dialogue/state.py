@@ -143,6 +143,8 @@ class Utterance:
     """It began over the assistant, and whether it interrupts is not decided."""
     interrupted: bool = False
     """It has stopped a reply."""
+    reopened: bool = False
+    """It goes on with a turn that was taken for over, and whose answer nobody has heard: they are one."""
     dismissed: bool = False
     """So far it has been noise or echo: the assistant speaks on."""
     no_early: bool = False
@@ -234,6 +236,8 @@ class State:
     memory: Memory = Memory()
     utterance: Utterance | None = None
     reply: Reply | None = None
+    answering: str = ""
+    """The utterance that the newest reply answers."""
     generation: int = 0
     """Of the newest reply. Whatever carries an older number is stale."""
     items: int = 0

@@ -49,7 +49,9 @@ def speech_started(step: Step, event: SpeechStarted) -> None:
     step.clear_timers(Timer.LIKELY)
     start_sample = max(0, event.at_sample - step.state.limits.pre_roll_samples)
     if utterance is None:
-        utterance = Utterance(step.new_item_id(), start_sample, began=step.now)
+        reopened = _unheard_turn(step)
+        item_id = reopened or step.new_item_id()
+        utterance = Utterance(item_id, start_sample, began=step.now, reopened=bool(reopened))
         step.change(utterance=utterance)
         step.set_timer(Timer.UTTERANCE, step.state.limits.max_utterance_s)
     else:
@@ -64,6 +66,16 @@ def speech_started(step: Step, event: SpeechStarted) -> None:
         expect_partial(step)
     started_ms = event.at_sample * 1000 // INPUT_RATE_HZ
     step.tell("input_audio_buffer.speech_started", item_id=utterance.id, audio_start_ms=started_ms)
+
+
+def _unheard_turn(step: Step) -> str:
+    """The turn whose answer is on its way and cannot be heard yet; "" if there is none.
+
+    Whoever speaks now has not finished it, whatever the pause looked like.
+    """
+    state, reply = step.state, step.state.reply
+    answered = reply is not None and reply.phrase is None and not reply.audible and bool(state.history)
+    return state.answering if answered and state.history[-1].id == state.answering else ""
 
 
 def expect_partial(step: Step) -> None:
@@ -182,16 +194,15 @@ def _take_turn(step: Step) -> None:
         overlap.tell_backchannel(step, utterance, words)
         return
     nudged = waiting and is_nudge(words)
+    wasted_tokens = utterance.wasted_tokens
     if not nudged and not early:
+        wasted_tokens += reply.tokens if reply is not None and not reply.audible else 0
         replies.interrupt(step)
     forget(step)
-    add_user_items(step, Item(utterance.id, "user", words))
-    step.tell(
-        "conversation.item.input_audio_transcription.completed",
-        item_id=utterance.id,
-        transcript=words,
-        language=utterance.language,
-    )
+    if not nudged or not utterance.reopened:
+        utterance, words = _add(step, utterance, words)
+    step.change(answering=utterance.id)
+    tell_completed(step, utterance)
     if nudged:
         playback.resume(step)  # the answer they are waiting for is on its way; starting over would delay it
     elif utterance.interrupted and is_hush(words):
@@ -199,7 +210,29 @@ def _take_turn(step: Step) -> None:
     elif early:
         answers.adopt(step, utterance, words)
     else:
-        answers.begin_answer(step, utterance.trace, words=words, wasted_tokens=utterance.wasted_tokens)
+        answers.begin_answer(step, utterance.trace, words=words, wasted_tokens=wasted_tokens)
+
+
+def _add(step: Step, utterance: Utterance, words: str) -> tuple[Utterance, str]:
+    """Put what was said into the history; the utterance by the name it has there, and the words of the whole turn."""
+    *before, last = step.state.history or (Item("", "user", ""),)
+    if utterance.reopened and last.id == utterance.id:
+        words = f"{last.text} {words}"
+        step.change(history=tuple(before))
+    elif utterance.reopened:  # something was written in between: the turn cannot be gone on with any more
+        utterance = replace(utterance, id=step.new_item_id(), reopened=False)
+    add_user_items(step, Item(utterance.id, "user", words))
+    return utterance, words
+
+
+def tell_completed(step: Step, utterance: Utterance) -> None:
+    said = next(item.text for item in reversed(step.state.history) if item.id == utterance.id)
+    step.tell(
+        "conversation.item.input_audio_transcription.completed",
+        item_id=utterance.id,
+        transcript=said,
+        language=utterance.language,
+    )
 
 
 def add_user_items(step: Step, *items: Item) -> None:
@@ -213,9 +246,17 @@ def discard(step: Step, utterance: Utterance, code: str, message: str) -> None:
     """As if nothing had happened."""
     replies.drop_early(step)
     forget(step)
+    tell_failed(step, utterance, code, message)
+    playback.resume(step)
+
+
+def tell_failed(step: Step, utterance: Utterance, code: str, message: str) -> None:
+    """No words came of it. A turn that it would have gone on with stays as it was."""
+    if utterance.reopened:
+        tell_completed(step, utterance)
+        return
     error = {"type": "asr_error", "code": code, "message": message}
     step.tell("conversation.item.input_audio_transcription.failed", item_id=utterance.id, error=error)
-    playback.resume(step)
 
 
 def forget(step: Step) -> None:

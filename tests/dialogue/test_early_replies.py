@@ -115,3 +115,35 @@ def test_words_that_two_looks_agree_on_are_told_read_ahead_and_given_to_the_reco
             assert llm.requests[0].messages[-1].content == "tell me about the river please"
 
     run_virtual(conversation())
+
+
+def test_who_goes_on_before_the_answer_is_heard_has_said_one_thing() -> None:
+    async def conversation() -> None:
+        llm = FakeLanguageModel(first_token_s=0.8, replies=[["Paris."], ["Paris and Madrid."]])
+        async with Script(asr=FakeRecognizer([ASKED, "and of Spain"]), llm=llm) as script:
+            completed = "conversation.item.input_audio_transcription.completed"
+            await script.speak(0.6)
+            first = await script.until_event(completed)
+            await script.speak(0.6)
+            second = await script.until_event(completed, count=2)
+            assert (second["item_id"], second["transcript"]) == (first["item_id"], f"{ASKED} and of Spain")
+            await script.until(lambda: script.phase == "listening" and len(script.history) == 2)
+            assert script.history == [("user", f"{ASKED} and of Spain"), ("assistant", "Paris and Madrid.")]
+
+    run_virtual(conversation())
+
+
+def test_a_noise_before_the_answer_is_heard_leaves_the_turn_as_it_was() -> None:
+    async def conversation() -> None:
+        llm = FakeLanguageModel(first_token_s=0.8, replies=[["Paris."]])
+        async with Script(asr=FakeRecognizer([ASKED, ""]), llm=llm) as script:
+            completed = "conversation.item.input_audio_transcription.completed"
+            await script.speak(0.6)
+            await script.until_event(completed)
+            await script.speak(0.3)
+            await script.until(lambda: script.phase == "listening" and len(script.history) == 2)
+            assert script.history == [("user", ASKED), ("assistant", "Paris.")]
+            assert {event["transcript"] for event in script.told(completed)} == {ASKED}
+            assert len(llm.requests) == 1
+
+    run_virtual(conversation())

@@ -89,7 +89,7 @@ def test_a_reply_that_nobody_heard_leaves_no_item() -> None:
             await script.wait(0.3)
             await script.speak(0.6)
             await script.until(lambda: len(llm.requests) == 2)
-            assert script.history == [("user", "first"), ("user", "second")]
+            assert script.history == [("user", "first second")]
             assert [message.content for message in llm.requests[1].messages if message.role == "user"] == [
                 "first second"
             ]
