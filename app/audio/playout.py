@@ -108,7 +108,9 @@ class Playout:
 
     def hold(self) -> None:
         """Keep silent without losing the place; ``release`` resumes at the same sample."""
-        if self._chunks and self._played and not self._held:
+        if not self._held and len(self._aside):
+            self._fade_out = self._faded(self._aside[:_RAMP])
+        elif not self._held and self._chunks and self._played:
             self._fade_out = self._faded(self._chunks[0][:_RAMP])
         self._held = True
 

@@ -12,6 +12,9 @@ from app.dialogue.step import Step
 from app.dialogue.words.commands import asks_to_go_on, is_farewell
 from app.telemetry.trace import TurnTrace
 
+_FILLER_S = 1.0
+"""About as long as "One moment." is heard."""
+_FILLER_AGAIN_S = 0.5
 _LOOK_BACK_ITEMS = 6
 """How far back a reply may lie that "go on" still means."""
 
@@ -19,6 +22,7 @@ _LOOK_BACK_ITEMS = 6
 def begin_answer(step: Step, trace: TurnTrace, *, words: str = "", wasted_tokens: int = 0) -> None:
     """Reply to what stands last in the history; ``words`` is what was said, if it was spoken."""
     if asks_to_go_on(words) and (rest := _unheard(step)):
+        step.change(history=tuple(replace(item, unheard="") for item in step.state.history))
         reply = _begin(step, None, replace(trace, requested=step.now))
         _start(step, Say(reply.generation, rest))
     else:
@@ -96,9 +100,14 @@ def ask_if_away(step: Step) -> None:
 def fill(step: Step) -> None:
     """The answer is slow: say that it is coming."""
     reply = step.state.reply
-    if reply is not None and not reply.queued_samples and not step.state.holding:
-        step.do(Aside(Phrase.ONE_MOMENT))
-        _tell_notice(step, Phrase.ONE_MOMENT)
+    if reply is None or reply.queued_samples:
+        return
+    if step.state.holding:
+        step.set_timer(Timer.FILLER, _FILLER_AGAIN_S)
+        return
+    step.do(Aside(Phrase.ONE_MOMENT))
+    step.change(last_said=phrase_text(Phrase.ONE_MOMENT, step.state.language), last_said_at=step.now + _FILLER_S)
+    _tell_notice(step, Phrase.ONE_MOMENT)
 
 
 def draft(step: Step, words: str = "") -> None:

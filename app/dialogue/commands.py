@@ -50,10 +50,10 @@ class JudgeTurn:
 
 @dataclass(frozen=True, slots=True)
 class DropRecognition:
-    """The results of this revision (transcript and verdict) are no longer wanted."""
+    """The results of this revision (transcript and verdict) are no longer wanted; None: of none that there was."""
 
     utterance_id: str
-    revision: int
+    revision: int | None
 
 
 @dataclass(frozen=True, slots=True)

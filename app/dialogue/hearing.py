@@ -30,7 +30,9 @@ def previewed(step: Step, event: Previewed) -> None:
         return
     before, words = utterance.confirmed, event.text.strip()
     confirmed = agreed(utterance.partial or "", words, before)
-    utterance = step.change_utterance(partial=words, confirmed=confirmed, language=event.language)
+    utterance = step.change_utterance(
+        partial=words, previewed_at=step.now, confirmed=confirmed, language=event.language
+    )
     if utterance.overlapping:
         overlap.weigh(step, utterance, words)
     elif len(confirmed) > len(before):
@@ -54,11 +56,11 @@ def transcribed(step: Step, event: Transcribed) -> None:
     elif event.revision == utterance.revision and not utterance.speaking:
         trace = replace(utterance.trace, transcript=step.now)
         utterance = step.change_utterance(text=text, language=event.language, trace=trace)
-        step.clear_timers(Timer.RECOGNITION)
     else:
         return
     if utterance.speaking or (words := utterance.words) is None:
         return
+    step.clear_timers(Timer.RECOGNITION)
     if not words:
         turns.discard(step, utterance, "no_words", "No words were recognised.")
     elif overlap.is_for_us(step, utterance, words):
@@ -76,15 +78,16 @@ def transcription_failed(step: Step, event: TranscriptionFailed) -> None:
 
 
 def not_recognised(step: Step, code: str, message: str) -> None:
-    """Recognition failed or came too late. Words of earlier segments still count; else say so."""
+    """Recognition failed or came too late. Words of other segments still count; else say so."""
     utterance = step.state.utterance
     if utterance is None:
         return
-    known = " ".join(text for text in utterance.texts if text)
+    known = " ".join(text for text in (*utterance.texts, utterance.text) if text)
     if known:
         step.change_utterance(texts=(known,), text="", over=True)
         turns.consider(step)
         return
+    overlap.not_recognised(step, utterance)
     turns.forget(step)
     turns.tell_failed(step, utterance, code, message)
     if step.state.reply is None:

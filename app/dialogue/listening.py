@@ -61,9 +61,13 @@ class Listener:
             self._preview.cancel()
         self._preview = self._group.create_task(self._look(command))
 
-    def drop(self, utterance_id: str, revision: int) -> None:
-        for task in self._running.get((utterance_id, revision), []):
-            task.cancel()
+    def drop(self, utterance_id: str, revision: int | None) -> None:
+        for (owner, of), tasks in self._running.items():
+            if owner == utterance_id and revision in (None, of):
+                for task in tasks:
+                    task.cancel()
+        if revision is None:
+            self._drop_preview()
 
     def _drop_preview(self) -> None:
         if self._preview is not None:

@@ -150,12 +150,13 @@ def _keep_idle_timers(step: Step) -> None:
     state, limits = step.state, step.state.limits
     if state.closed or state.phase != "listening":
         step.clear_timers(Timer.IDLE, Timer.AWAY, Timer.LEAVE)
-        if state.leaving:  # they have something more to say
-            step.change(leaving=False)
     elif Timer.IDLE not in state.timers:
-        step.set_timer(Timer.IDLE, limits.idle_timeout_s)
+        if state.last_exchange_at is None:
+            step.change(last_exchange_at=step.now)
+        idle_s = step.now - (state.last_exchange_at or step.now)  # noises in between do not count
+        step.set_timer(Timer.IDLE, max(0.0, limits.idle_timeout_s - idle_s))
         if limits.away_s and state.history and not state.asked_away:
-            step.set_timer(Timer.AWAY, limits.away_s)
+            step.set_timer(Timer.AWAY, max(0.0, limits.away_s - idle_s))
         if state.leaving:
             step.set_timer(Timer.LEAVE, _LEAVE_S)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from app.audio.frames import OUTPUT_RATE_HZ
 from app.dialogue import answers, playback, replies, turns
 from app.dialogue.commands import Duck, Preview
-from app.dialogue.state import Reply, Timer, Utterance
+from app.dialogue.phrases import phrase_text
+from app.dialogue.state import QUESTION_MARKS, Reply, Timer, Utterance
 from app.dialogue.step import Step
 from app.dialogue.words.backchannel import is_backchannel
 from app.dialogue.words.commands import asks_to_go_on, is_stop
@@ -27,8 +28,10 @@ _DISMISSED_LOOK_S = 0.6
 """A noise that goes on may still become speech."""
 _DECISIVE_WORDS = 2
 """One word that is cut off may yet become a listener's."""
-_ECHO_AFTER_S = 1.0
-"""An echo may be heard this long after the assistant has ended: loudspeaker, room and network are late."""
+_ECHO_AFTER_S = 0.3
+"""The first sound of an echo may come this long after the assistant has ended: loudspeaker, room and network are late."""
+_ECHO_WORDS = 3
+"""Once it has ended, fewer words than these in common are a choice between those that it offered."""
 _ECHO_AHEAD_CHARS = 40
 """The text of a reply runs ahead of what is known to have been heard of it by up to a word or two."""
 _ASKED_WITHIN_S = 1.0
@@ -61,7 +64,8 @@ def look(step: Step, voiced: bool, at_sample: int) -> None:
     if not voiced:  # it may have ended already
         step.set_timer(Timer.BARGE_IN, _SECOND_LOOK_S)
         return
-    if step.now - utterance.began >= step.state.limits.barge_in_max_s and utterance.partial is None:
+    unknown_s = step.now - max(utterance.began, utterance.previewed_at)
+    if unknown_s >= step.state.limits.barge_in_max_s:
         interrupt(step)  # whoever speaks for so long wants to be heard, and recognition is too slow to deny it
         return
     if not reply.held and not utterance.dismissed:
@@ -85,7 +89,7 @@ def weigh(step: Step, utterance: Utterance, words: str) -> None:
     if not words or _is_echo(step, utterance, words):
         if not utterance.dismissed:
             step.change_utterance(dismissed=True)
-            playback.resume(step)
+            playback.unsilence(step)  # quietly: it goes on
     elif is_stop(words) or (len(plain(words)) >= _DECISIVE_WORDS and not _is_listening(words)):
         interrupt(step)
 
@@ -98,12 +102,20 @@ def interrupt(step: Step) -> None:
     turns.expect_partial(step)
 
 
+def not_recognised(step: Step, utterance: Utterance) -> None:
+    """Nobody knows what was said. If it was no mere noise by its length, it was meant to interrupt."""
+    spoken_s = (utterance.trace.speech_end or step.now) - utterance.began
+    if utterance.overlapping and not utterance.dismissed and spoken_s >= step.state.limits.barge_in_s:
+        replies.interrupt(step)
+
+
 def is_for_us(step: Step, utterance: Utterance, words: str) -> bool:
     """All that was said is known: whether it is a turn. If not it is discarded, and the assistant speaks on."""
     if _is_echo(step, utterance, words):
         turns.discard(step, utterance, "echo", "It was the assistant's own voice.")
         return False
-    if utterance.overlapping and _is_listening(words) and not _asked(step):
+    listening = is_backchannel(words) or (_audible_reply(step) is not None and asks_to_go_on(words))
+    if utterance.overlapping and listening and not _asked(step):
         tell_backchannel(step, utterance, words)
         return False
     if utterance.overlapping:
@@ -137,15 +149,21 @@ def _audible_reply(step: Step) -> Reply | None:
 def _is_echo(step: Step, utterance: Utterance, words: str) -> bool:
     state, reply = step.state, _audible_reply(step)
     said = state.last_said if utterance.began - state.last_said_at < _ECHO_AFTER_S else ""
-    if reply is not None and reply.phrase is None:
-        said = f"{said} {reply.text[: reply.heard_chars + _ECHO_AHEAD_CHARS]}"
-    return bool(said.strip()) and is_echo(words, said)
+    if reply is not None:
+        text = reply.text[: reply.heard_chars + _ECHO_AHEAD_CHARS]
+        if reply.phrase is not None:  # known to the word, so it is not heard as a question that asks for its own words
+            text = phrase_text(reply.phrase, state.language).rstrip("?？")
+        said = f"{said} {text}"
+    enough = utterance.overlapping or len(plain(words)) >= min(_ECHO_WORDS, len(plain(said)))
+    return bool(said.strip()) and enough and is_echo(words, said)
 
 
 def _asked(step: Step) -> bool:
     """Whether the assistant has just asked something, so that a "yeah" over its last words is an answer."""
     reply = _audible_reply(step)
     if reply is None:
-        return step.state.last_said.rstrip().endswith(("?", "？"))
+        return step.state.last_said.rstrip().endswith(QUESTION_MARKS)
+    if reply.phrase is not None:
+        return phrase_text(reply.phrase, step.state.language).endswith(QUESTION_MARKS)
     left_s = (reply.queued_samples - reply.played_samples) / OUTPUT_RATE_HZ
-    return reply.text_ended and reply.text.rstrip().endswith(("?", "？")) and left_s < _ASKED_WITHIN_S
+    return reply.text_ended and reply.text.rstrip().endswith(QUESTION_MARKS) and left_s < _ASKED_WITHIN_S

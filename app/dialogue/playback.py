@@ -14,14 +14,21 @@ def silence(step: Step) -> None:
     step.clear_timers(Timer.PLAYBACK)
 
 
+def unsilence(step: Step) -> None:
+    """Go on from the same sample, as loud as it was."""
+    reply = step.state.reply
+    if reply is not None and reply.held:
+        step.do(Release())
+        step.change_reply(held=False)
+        expect(step)
+
+
 def resume(step: Step) -> None:
     """The user said nothing after all: go on from the same sample, at full volume."""
     reply = step.state.reply
     if reply is None:
         return
-    if reply.held:
-        step.do(Release())
-        reply = step.change_reply(held=False)
+    unsilence(step)
     if reply.audible:
         step.do(Unduck())
     elif not step.state.holding:

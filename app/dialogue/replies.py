@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Literal
 
-from app.dialogue import answers, playback, remembering
+from app.dialogue import answers, playback, remembering, turns
 from app.dialogue.commands import CancelReply, Flush
 from app.dialogue.events import (
     ClauseSound,
@@ -220,11 +220,15 @@ def _end(step: Step, status: Literal["completed", "cancelled", "failed"]) -> Non
     step.change(
         reply=None,
         history=history,
-        leaving=reply.last and status == "completed",
+        leaving=step.state.leaving or (reply.last and status != "cancelled"),
         last_said=_said(step, reply),
         last_said_at=step.now,
     )
+    utterance = step.state.utterance
+    if utterance is not None and utterance.speaking and Timer.PARTIAL not in step.state.timers:
+        turns.expect_partial(step)  # it began over the reply
     if reply.phrase is None:
+        step.change(last_exchange_at=step.now)
         step.tell(
             "response.output_audio_transcript.done",
             response_id=reply.id,
@@ -236,7 +240,12 @@ def _end(step: Step, status: Literal["completed", "cancelled", "failed"]) -> Non
 
 
 def _unheard(reply: Reply) -> str:
-    """What would have come, from the beginning of the clause that was cut: half a clause is no way to go on."""
+    """What would have come, from the beginning of the clause that was cut: half a clause is no way to go on.
+
+    Nothing if it was still being written: the model then has to go on itself.
+    """
+    if not reply.text_ended:
+        return ""
     begin = max((match.end() for match in _CLAUSE_END.finditer(reply.text, 0, reply.heard_chars)), default=0)
     return reply.text[begin:].strip() if reply.heard_text != reply.text.strip() else ""
 

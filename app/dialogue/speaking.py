@@ -24,6 +24,8 @@ from app.tts import Clause, Synthesizer
 from app.tts.clauses import ClauseSplitter
 from app.tts.timing import ClauseTimer
 
+_PIECE_CHARS = 200
+"""Text that comes at once is made speakable in pieces, between which others get the event loop: 2 ms each."""
 _CLAUSES_AHEAD = 8
 """Text that may wait for the voice. Beyond this the language model's stream is read no further."""
 
@@ -57,8 +59,11 @@ class ReplySpeaker:
                     match event:
                         case TextDelta(text=text, tokens=tokens):
                             self._post(ReplyText(self._generation, text, tokens))
-                            for clause in splitter.feed(text):
-                                await self._clauses.put(clause)
+                            for start in range(0, len(text), _PIECE_CHARS):
+                                for clause in splitter.feed(text[start : start + _PIECE_CHARS]):
+                                    await self._clauses.put(clause)
+                                if len(text) > _PIECE_CHARS:
+                                    await asyncio.sleep(0)
                         case Finished():
                             usage = event.usage
         except StageError as error:

@@ -49,6 +49,8 @@ class Timer(StrEnum):
     """Nobody has said anything for a long time."""
 
 
+QUESTION_MARKS = ("?", "？")
+SENTENCE_ENDS = (*QUESTION_MARKS, ".", "!", "。", "！")
 SAID_CHARS = 240
 """How much of what was said last is remembered, to know an echo of it by: some 15 s."""
 
@@ -134,6 +136,7 @@ class Utterance:
     text: str | None = None
     partial: str | None = None
     """What was heard of the open segment while it was spoken; None: nobody has listened yet."""
+    previewed_at: float = 0.0
     confirmed: str = ""
     """Its beginning, on which two successive partials agreed."""
     language: str = ""
@@ -247,6 +250,8 @@ class State:
     last_said: str = ""
     """The end of what the assistant said last, its own lines included: what an echo would sound like."""
     last_said_at: float = 0.0
+    last_exchange_at: float | None = None
+    """When a turn was taken or a reply ended last, or the session began: what idling is counted from."""
     asked_away: bool = False
     """The user has been asked if they are there, and has not said anything since."""
     leaving: bool = False

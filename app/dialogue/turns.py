@@ -12,7 +12,7 @@ from app.audio.vad import SpeechStarted, SpeechStopped
 from app.dialogue import answers, overlap, playback, replies
 from app.dialogue.commands import DropRecognition, Hold, JudgeTurn, Transcribe
 from app.dialogue.events import TurnJudged
-from app.dialogue.state import Item, Timer, Utterance
+from app.dialogue.state import QUESTION_MARKS, SENTENCE_ENDS, Item, Timer, Utterance
 from app.dialogue.step import Step
 from app.dialogue.words.backchannel import is_backchannel
 from app.dialogue.words.commands import asks_to_go_on, is_hush
@@ -86,6 +86,8 @@ def expect_partial(step: Step) -> None:
 def _go_on(step: Step, utterance: Utterance, at_sample: int, start_sample: int) -> Utterance:
     """The pause was not the end: the same utterance continues, and what was concluded from the pause is void."""
     step.clear_timers(Timer.LOOK, Timer.TURN_END, Timer.RECOGNITION)
+    if Timer.UTTERANCE not in step.state.timers:
+        step.set_timer(Timer.UTTERANCE, step.state.limits.max_utterance_s)
     replies.drop_early(step)
     void = {"speaking": True, "over": False, "text": None, "completeness": None}
     if at_sample - utterance.start_sample < _SEGMENT_SAMPLES:
@@ -190,10 +192,11 @@ def _take_turn(step: Step) -> None:
     assert words
     early = reply is not None and reply.early
     waiting = step.state.holding and not early
-    if waiting and is_backchannel(words):
+    if waiting and is_backchannel(words) and not _asks_for_more(step, utterance):
         overlap.tell_backchannel(step, utterance, words)
         return
     nudged = waiting and is_nudge(words)
+    hushed = is_hush(words) and (utterance.interrupted or waiting)
     wasted_tokens = utterance.wasted_tokens
     if not nudged and not early:
         wasted_tokens += reply.tokens if reply is not None and not reply.audible else 0
@@ -205,7 +208,7 @@ def _take_turn(step: Step) -> None:
     tell_completed(step, utterance)
     if nudged:
         playback.resume(step)  # the answer they are waiting for is on its way; starting over would delay it
-    elif utterance.interrupted and is_hush(words):
+    elif hushed:
         replies.interrupt(step)  # "stop" asks for silence, not for an answer
     elif early:
         answers.adopt(step, utterance, words)
@@ -235,8 +238,18 @@ def tell_completed(step: Step, utterance: Utterance) -> None:
     )
 
 
+def _asks_for_more(step: Step, utterance: Utterance) -> bool:
+    """The turn that is gone on with: it had no end yet ("my answer is"), or was to answer a question."""
+    if not utterance.reopened:
+        return False
+    *before, last = step.state.history
+    asked = next((item.text for item in reversed(before) if item.role == "assistant"), "")
+    ended = last.text.rstrip().endswith(SENTENCE_ENDS) and not sounds_unfinished(last.text)
+    return not ended or asked.rstrip().endswith(QUESTION_MARKS)
+
+
 def add_user_items(step: Step, *items: Item) -> None:
-    step.change(history=(*step.state.history, *items), asked_away=False)
+    step.change(history=(*step.state.history, *items), asked_away=False, leaving=False, last_exchange_at=step.now)
 
 
 # It was nothing
@@ -260,5 +273,7 @@ def tell_failed(step: Step, utterance: Utterance, code: str, message: str) -> No
 
 
 def forget(step: Step) -> None:
+    if (utterance := step.state.utterance) is not None:
+        step.do(DropRecognition(utterance.id, None))
     step.change(utterance=None)
     step.clear_timers(*_UTTERANCE_TIMERS)

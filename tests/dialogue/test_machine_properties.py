@@ -70,6 +70,7 @@ ACTIONS: list[Action] = [
     lambda w, n: w.play(WORD_SAMPLES),
     lambda w, n: w.advance(0.02),
     lambda w, n: w.advance(n / 30),
+    lambda w, n: w.advance(13.0) if n % 6 == 0 else None,  # long enough to close a segment
     lambda w, n: w.post(ev.StopRequested()) if n % 4 == 0 else None,
     lambda w, n: w.post(ev.TypedText("typed words")) if n % 3 == 0 else None,
     lambda w, n: w.post(ev.AnswerRequested()) if n % 3 == 0 else None,
