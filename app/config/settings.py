@@ -31,6 +31,8 @@ class AssistantSettings(Section):
     """An answer without sound by then is announced by a short "One moment."; 0 never."""
     hang_up_on_goodbye: bool = True
     """End the call once a goodbye has been answered."""
+    farewell: str = "Goodbye!"
+    """The answer to a goodbye; empty to let the model find one."""
 
 
 class LlmSettings(Section):

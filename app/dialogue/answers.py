@@ -21,10 +21,10 @@ _LOOK_BACK_ITEMS = 6
 
 def begin_answer(step: Step, trace: TurnTrace, *, words: str = "", wasted_tokens: int = 0) -> None:
     """Reply to what stands last in the history; ``words`` is what was said, if it was spoken."""
-    if asks_to_go_on(words) and (rest := _unheard(step)):
-        step.change(history=tuple(replace(item, unheard="") for item in step.state.history))
+    if text := _known_answer(step, words):
         reply = _begin(step, None, replace(trace, requested=step.now))
-        _start(step, Say(reply.generation, rest))
+        step.change_reply(last=_is_goodbye(step, words))
+        _start(step, Say(reply.generation, text))
     else:
         remembering.make_room(step)
         reply = _begin(step, None, replace(trace, requested=step.now))
@@ -138,6 +138,20 @@ def _start(step: Step, command: Command) -> None:
 def _expect_patience(step: Step, waited_s: float) -> None:
     if filler_s := step.state.limits.filler_s:
         step.set_timer(Timer.FILLER, max(0.0, filler_s - waited_s))
+
+
+def may_be_known(step: Step, words: str) -> bool:
+    """Whether ``words`` are answered without the model."""
+    return asks_to_go_on(words) or (bool(step.state.limits.farewell) and is_farewell(words))
+
+
+def _known_answer(step: Step, words: str) -> str:
+    """What needs no model: a goodbye, and the rest of what it has written already."""
+    if asks_to_go_on(words):
+        rest = _unheard(step)
+        step.change(history=tuple(replace(item, unheard="") for item in step.state.history))
+        return rest
+    return step.state.limits.farewell if is_farewell(words) else ""
 
 
 def _is_goodbye(step: Step, words: str) -> bool:

@@ -36,6 +36,7 @@ def limits(settings: Settings, *, has_turn_model: bool) -> Limits:
         away_s=settings.assistant.away_prompt_s,
         filler_s=settings.assistant.filler_after_s,
         hang_up_on_goodbye=settings.assistant.hang_up_on_goodbye,
+        farewell=settings.assistant.farewell,
     )
 
 

@@ -85,6 +85,8 @@ class Limits:
     filler_s: float
     """0: no fillers."""
     hang_up_on_goodbye: bool
+    farewell: str
+    """"": the model's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from app.dialogue.events import TurnJudged
 from app.dialogue.state import QUESTION_MARKS, SENTENCE_ENDS, Item, Timer, Utterance
 from app.dialogue.step import Step
 from app.dialogue.words.backchannel import is_backchannel
-from app.dialogue.words.commands import asks_to_go_on, is_hush
+from app.dialogue.words.commands import is_hush
 from app.dialogue.words.endpoint import patience_s
 from app.dialogue.words.nudges import is_nudge
 from app.dialogue.words.unfinished import sounds_unfinished
@@ -172,7 +172,7 @@ def consider(step: Step) -> None:
 def _may_be_answered_early(step: Step, utterance: Utterance, words: str) -> bool:
     wanted = step.state.limits.early_replies and not utterance.no_early and not step.state.typed
     hushed = utterance.interrupted and is_hush(words)
-    return wanted and not hushed and not sounds_unfinished(words) and not asks_to_go_on(words)
+    return wanted and not hushed and not sounds_unfinished(words) and not answers.may_be_known(step, words)
 
 
 def turn_over(step: Step) -> None:

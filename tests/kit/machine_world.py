@@ -36,6 +36,7 @@ LIMITS = Limits(
     away_s=30.0,
     filler_s=2.5,
     hang_up_on_goodbye=True,
+    farewell="",
 )
 WORD_SAMPLES = 9600
 WORDS = ["one ", "two, ", "three ", "four. ", "five ", "six "]
