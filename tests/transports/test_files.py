@@ -39,7 +39,8 @@ def conversation(script: Script) -> FileConversation:
 
 def test_a_silent_file_is_unanswered_soon_after_its_end_and_the_next_is_spoken() -> None:
     async def world() -> None:
-        async with Script(asr=FakeRecognizer(["what is the time"])) as script, conversation(script) as talk:
+        asr = FakeRecognizer(["what is the time"])
+        async with Script(asr=asr, asr_={"partial_ms": 0}) as script, conversation(script) as talk:
             loop = asyncio.get_running_loop()
             began = loop.time()
             turn = await talk.speak(QUIET)
