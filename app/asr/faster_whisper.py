@@ -158,6 +158,8 @@ class FasterWhisperRecognizer:
         encoded = self._encode(batch)
         if batch[0].partial and self._worker.waiting:
             raise Overloaded("a final transcription came in between", retry_after_s=0.2)
+        if not self._worker.wanted:  # the user has gone on: what they say next is not to wait for words nobody reads
+            raise Overloaded("nobody waits for this transcription any more")
         languages = self._languages(batch, encoded)
         prompts = [self._prompt(language) for language in languages]
         longest_s = max(piece.seconds for piece in batch)

@@ -17,17 +17,20 @@ Work = TypeVar("Work")
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Job(Generic[Work, Result]):
     work: Work
     done: Future[Result]
+    left: bool = False
+    """Nobody waits for it any more."""
 
 
 class BatchWorker(Generic[Work, Result]):
     """Runs ``run(batch)`` on a thread of its own; ``run`` gives one result per piece of work, in order.
 
     ``choose(waiting)`` says which of the waiting pieces, oldest first, go next, by index; it must name one, and
-    the oldest of those that must not starve. Work whose waiter was cancelled never begins. An exception of ``run``
+    the oldest of those that must not starve. Work whose waiter was cancelled never begins; ``run`` may look at
+    ``wanted`` on its way and give up by raising. An exception of ``run``
     fails its own batch only, as StageError unless it is one of Parley's errors already.
     """
 
@@ -47,6 +50,7 @@ class BatchWorker(Generic[Work, Result]):
         self._changed = threading.Condition()
         self._closing = False
         self._at_work = False
+        self._in_hand: list[_Job[Work, Result]] = []
         self._thread: threading.Thread | None = None
         self._ended: Future[None] = Future()
 
@@ -59,6 +63,11 @@ class BatchWorker(Generic[Work, Result]):
         """Nothing waits and nothing is being done: what is submitted now begins now."""
         with self._changed:
             return not self._jobs and not self._at_work
+
+    @property
+    def wanted(self) -> bool:
+        """Somebody still waits for some of the batch in hand. For ``run``, on the worker's thread."""
+        return not all(job.left for job in self._in_hand)
 
     async def submit(self, works: Sequence[Work]) -> list[Result]:
         """The results of ``works``, which wait and may run together or apart.
@@ -80,6 +89,7 @@ class BatchWorker(Generic[Work, Result]):
             return list(await asyncio.gather(*(asyncio.wrap_future(job.done) for job in jobs)))
         finally:
             for job in jobs:
+                job.left = True
                 job.done.cancel()
 
     async def close(self) -> None:
@@ -127,4 +137,5 @@ class BatchWorker(Generic[Work, Result]):
                 batch = [job for job in batch if job.done.set_running_or_notify_cancel()]
                 if batch:
                     self._at_work = True
+                    self._in_hand = batch
                     return batch

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from app.config import Settings
 from app.errors import InvalidRequest
 from app.telemetry.log import configure as configure_log
 from app.telemetry.stage import StageReport
-from app.transports.files import FileConversation, FileTurn
+from app.transports.files import FileConversation, FileTurn, check_typed
 from app.wiring import build
 
 EXAMPLES = """examples:
@@ -44,7 +45,9 @@ def overrides(args: argparse.Namespace) -> Mapping[str, str]:
 def run(settings: Settings, args: argparse.Namespace) -> int:
     if not args.files and not args.text:
         raise InvalidRequest("There is nothing to say: give WAV files, or --text LINE.")
-    questions = [read_wav(path) for path in args.files]  # a bad file is told before the models are loaded
+    for text in args.text:  # what is wrong is told before the models are loaded
+        check_typed(text)
+    questions = [read_wav(path) for path in args.files]
     configure_log(settings.runtime.log_level)
     return asyncio.run(_talk(settings, args, questions))
 
@@ -55,13 +58,19 @@ async def _talk(settings: Settings, args: argparse.Namespace, questions: list[Pc
     answered = True
     async with (
         build(settings, on_report=(lambda report: None) if quiet else _print_report) as parley,
-        FileConversation(parley.host) as conversation,
+        FileConversation(parley.host, nothing_heard_s=_patience_s(settings)) as conversation,
     ):
         if settings.assistant.greeting:
             sounds.append(await conversation.greeting())
-        for turn_input in (*questions, *args.text):
+        inputs = (*questions, *args.text)
+        for number, turn_input in enumerate(inputs):
             is_text = isinstance(turn_input, str)
             turn = await (conversation.type(turn_input) if is_text else conversation.speak(turn_input))
+            if turn.status == "closed":
+                left = f"{len(inputs) - number} of {len(inputs)} turns are left unsaid"
+                print(f"parley: the session has ended ({conversation.closed}): {left}.", file=sys.stderr)
+                answered = answered and conversation.closed == "goodbye"
+                break
             sounds.append(turn.reply_pcm)
             answered = answered and turn.status == "completed"
             _print_json(turn) if quiet else _print_turn(turn)
@@ -70,6 +79,11 @@ async def _talk(settings: Settings, args: argparse.Namespace, questions: list[Pc
         if not quiet:
             print(f"Replies written to {args.out}.")
     return 0 if answered else 1
+
+
+def _patience_s(settings: Settings) -> float:
+    """Longer than a session waits for the rest of a sentence."""
+    return max(settings.turn.max_wait_ms / 1000, 2.0) + 1.0
 
 
 def _joined(sounds: list[Pcm]) -> Pcm:
@@ -83,11 +97,14 @@ def _print_report(report: StageReport) -> None:
 
 
 def _print_turn(turn: FileTurn) -> None:
-    print(f"\nYou:    {turn.user or '(nothing was recognised)'}")
+    nothing = "(nothing was heard)" if turn.status == "unanswered" else "(nothing was recognised)"
+    print(f"\nYou:    {turn.user or nothing}")
     if turn.reply or turn.status == "completed":
         print(f"Parley: {turn.reply}")
     for notice in turn.notices:
         print(f"Parley: {notice}")
+    for error in turn.errors:
+        print(f"        {error}")
     print(f"        {turn.status}, {_seconds(turn):.1f} s of speech")
     print("        " + "  ".join(f"{stage} {ms:.0f} ms" for stage, ms in turn.timings_ms.items()))
     if turn.usage:
@@ -103,6 +120,7 @@ def _print_json(turn: FileTurn) -> None:
         "timings_ms": turn.timings_ms,
         "usage": turn.usage,
         "notices": list(turn.notices),
+        "errors": list(turn.errors),
     }
     print(json.dumps(fields, ensure_ascii=False), flush=True)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from app.config.settings import Settings
+from app.config.settings import Contradiction, Settings
 from app.errors import ConfigError
 
 DEFAULT_PATH = Path("config.toml")
@@ -146,6 +146,9 @@ def _line_of(text: str, key: str) -> int:
 
 def _explain(error: ValidationError, origin: Mapping[str, str]) -> str:
     first = error.errors(include_url=False)[0]
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, Contradiction):
+        return _contradiction(cause, str(first["loc"][0]), first["input"], origin)
     key = ".".join(str(part) for part in first["loc"][:2])
     where = origin.get(key) or origin.get(str(first["loc"][0]), "settings")
     if first["type"] == "extra_forbidden":
@@ -153,7 +156,16 @@ def _explain(error: ValidationError, origin: Mapping[str, str]) -> str:
         return f"{where}: unknown {kind} {key!r}.{_nearest(key)}"
     if first["type"] == "tuple_type":
         return f"{where}: {key} = {first['input']!r} is wrong: a list is wanted, like {_as_list(first['input'])}."
-    return f"{where}: {key} = {first['input']!r} is wrong: {first['msg'][:1].lower()}{first['msg'][1:]}."
+    wanted = first["msg"].removeprefix("Value error, ")
+    return f"{where}: {key} = {first['input']!r} is wrong: {wanted[:1].lower()}{wanted[1:]}."
+
+
+def _contradiction(found: Contradiction, section: str, given: Mapping[str, Any], origin: Mapping[str, str]) -> str:
+    """Both keys with their values, as they were given or as they are by default, and where each was set."""
+    defaults = _fields(Settings.model_fields[section].annotation)
+    low, high = (f"{section}.{name} = {given.get(name, defaults[name].default)}" for name in found.keys)
+    places = dict.fromkeys(origin[key] for name in found.keys if (key := f"{section}.{name}") in origin)
+    return f"{' and '.join(places)}: {low} must be {found.relation} {high}."
 
 
 def _as_list(value: Any) -> str:

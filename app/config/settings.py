@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 DEFAULT_SYSTEM_PROMPT = (
     "You are Parley, a friendly voice assistant. Answer in one to three short sentences that are easy "
@@ -17,6 +17,26 @@ class Section(BaseModel):
     """Base of every section: unknown keys are errors, values cannot change after loading."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+def never_or_from(least: int) -> AfterValidator:
+    """A number that is 0, or not so small that it makes no sense."""
+
+    def check(value: int) -> int:
+        if 0 < value < least:
+            raise ValueError(f"0 (never) or at least {least} is wanted")
+        return value
+
+    return AfterValidator(check)
+
+
+class Contradiction(ValueError):
+    """Two values that exclude each other; ``keys`` without their section, ``relation`` what must hold between them."""
+
+    def __init__(self, keys: tuple[str, str], relation: str) -> None:
+        super().__init__(f"{keys[0]} must be {relation} {keys[1]}")
+        self.keys = keys
+        self.relation = relation
 
 
 class AssistantSettings(Section):
@@ -92,7 +112,7 @@ class AsrSettings(Section):
     max_batch: int = Field(8, ge=1)
     """Utterances that wait together are recognised together, up to this many."""
     max_waiting: int = Field(64, ge=1)
-    partial_ms: int = Field(700, ge=0)
+    partial_ms: Annotated[int, never_or_from(200)] = Field(700, ge=0)
     """While the user speaks their words so far are recognised this often, as far as the machine is idle; 0 never."""
 
 
@@ -128,6 +148,14 @@ class VadSettings(Section):
     pre_roll_ms: int = Field(400, ge=300)
     """Sound kept from before speech was noticed."""
 
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        if self.release_threshold >= self.threshold:
+            raise Contradiction(("release_threshold", "threshold"), "below")
+        if self.likely_ms > self.min_speech_ms:
+            raise Contradiction(("likely_ms", "min_speech_ms"), "at most")
+        return self
+
 
 class TurnSettings(Section):
     backend: Literal["smart-turn", "silence"] = "smart-turn"
@@ -150,6 +178,14 @@ class TurnSettings(Section):
     """Speech over the assistant that has lasted this long interrupts it, if its words are not known by then."""
     max_utterance_s: float = Field(120.0, gt=1)
     """A turn is closed after this much speech even if it never pauses."""
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        if self.look_ms > self.max_wait_ms:
+            raise Contradiction(("look_ms", "max_wait_ms"), "at most")
+        if self.barge_in_ms >= self.barge_in_max_ms:
+            raise Contradiction(("barge_in_ms", "barge_in_max_ms"), "below")
+        return self
 
 
 class AudioSettings(Section):

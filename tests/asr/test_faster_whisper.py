@@ -211,6 +211,27 @@ async def test_a_cancelled_utterance_is_not_recognised(hear):
     assert time.perf_counter() - began < 3
 
 
+async def test_an_utterance_that_nobody_waits_for_any_more_is_given_up_before_its_words(hear, monkeypatch):
+    await hear.load()
+    given_up = asyncio.Event()
+    loop, transcribe = asyncio.get_running_loop(), hear._transcribe
+
+    def watched(batch):
+        try:
+            return transcribe(batch)
+        except Overloaded:
+            loop.call_soon_threadsafe(given_up.set)
+            raise
+
+    monkeypatch.setattr(hear, "_transcribe", watched)
+    left = asyncio.create_task(hear.transcribe(say("Tell me a joke."), language="en"))
+    while hear._worker.idle or hear._worker.waiting:  # noqa: ASYNC110 - a thread takes it
+        await asyncio.sleep(0.001)
+    left.cancel()
+    assert words((await hear.transcribe(say("Stop."), language="en")).text) == ["stop"]
+    assert given_up.is_set()
+
+
 async def test_recognition_does_not_block_the_loop(hear):
     await hear.load()
     work = asyncio.create_task(hear.transcribe(say("What time is it?"), language="en"))

@@ -90,6 +90,37 @@ async def test_leaving_during_the_work_disturbs_nobody():
     await work.close()
 
 
+async def test_work_that_nobody_waits_for_any_more_knows_it_and_can_give_up():
+    gate, wanted = Gate(), []
+
+    def run(batch):
+        results = gate.run(batch)
+        wanted.append((list(batch), work.wanted))
+        if not work.wanted:
+            raise Overloaded("given up")
+        return results
+
+    work = BatchWorker("test work", run, max_waiting=4, choose=lambda waiting: range(len(waiting)))
+    first = await begin(work, gate, [1])
+    left, stayed = (asyncio.create_task(work.submit([number])) for number in (2, 3))
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    gate.begun.clear()
+    gate.open.set()
+    assert await asyncio.gather(left, stayed) == [[20], [30]]
+    gate.open.clear()
+    gate.begun.clear()
+    left, stayed = (asyncio.create_task(work.submit([number])) for number in (4, 5))
+    await asyncio.to_thread(gate.begun.wait, 10)
+    left.cancel()
+    await asyncio.gather(left, return_exceptions=True)
+    gate.open.set()
+    assert await stayed == [50]
+    assert wanted == [([1], False), ([2, 3], True), ([4, 5], True)]
+    await work.close()
+
+
 async def test_a_failure_fails_its_own_batch_only():
     def run(batch):
         if 13 in batch:

@@ -105,3 +105,32 @@ def test_a_misspelt_variable_is_an_error_too(tmp_path: Path) -> None:
 def test_the_model_store_lies_beside_config_toml(tmp_path: Path) -> None:
     settings = load_settings(_write(tmp_path, "[runtime]\nmodel_store = 'weights'\n"), environment={})
     assert settings.runtime.model_store == tmp_path / "weights"
+
+
+@pytest.mark.parametrize(
+    ("section", "told"),
+    [
+        ("[vad]\nrelease_threshold = 0.6", r"vad\.release_threshold = 0\.6 must be below vad\.threshold = 0\.5\."),
+        ("[vad]\nlikely_ms = 100", r"vad\.likely_ms = 100 must be at most vad\.min_speech_ms = 80\."),
+        ("[turn]\nbarge_in_ms = 1200", r"turn\.barge_in_ms = 1200 must be below turn\.barge_in_max_ms = 1200\."),
+        ("[turn]\nlook_ms = 2001", r"turn\.look_ms = 2001 must be at most turn\.max_wait_ms = 2000\."),
+        ("[asr]\npartial_ms = 50", r"asr\.partial_ms = 50 is wrong: 0 \(never\) or at least 200 is wanted\."),
+    ],
+)
+def test_values_that_exclude_each_other_or_make_no_sense_are_named_with_their_line(
+    tmp_path: Path, section: str, told: str
+) -> None:
+    with pytest.raises(ConfigError, match=rf"config\.toml, line 2: {told}$"):
+        load_settings(_write(tmp_path, section + "\n"), environment={})
+
+
+def test_of_two_values_that_exclude_each_other_both_places_are_named(tmp_path: Path) -> None:
+    told = r"line 2 and flag for vad\.threshold: vad\.release_threshold = 0\.3 must be below vad\.threshold = 0\.2\."
+    with pytest.raises(ConfigError, match=told):
+        load_settings(
+            _write(tmp_path, "[vad]\nrelease_threshold = 0.3\n"), environment={}, overrides={"vad.threshold": "0.2"}
+        )
+
+
+def test_no_partial_transcriptions_are_asked_for_by_nought(tmp_path: Path) -> None:
+    assert load_settings(_write(tmp_path, "[asr]\npartial_ms = 0\n"), environment={}).asr.partial_ms == 0
