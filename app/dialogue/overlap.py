@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from app.audio.frames import OUTPUT_RATE_HZ
 from app.dialogue import answers, playback, replies, turns
-from app.dialogue.commands import Duck, Preview
+from app.dialogue.commands import Duck, Hold, Preview
 from app.dialogue.phrases import phrase_text
 from app.dialogue.state import QUESTION_MARKS, Reply, Timer, Utterance
 from app.dialogue.step import Step
@@ -17,7 +17,7 @@ from app.dialogue.words.commands import asks_to_go_on, is_stop
 from app.dialogue.words.echo import is_echo
 from app.dialogue.words.plain import plain
 
-_LIKELY_S = 0.25
+_LIKELY_S = 0.2
 """The voice detector takes at most this long to make up its mind."""
 _SECOND_LOOK_S = 0.06
 """A pause between words is looked past this often, until the voice detector says that speech has stopped."""
@@ -38,15 +38,20 @@ _ASKED_WITHIN_S = 1.0
 
 
 def likely(step: Step) -> None:
-    """It may become speech. Nothing is lost by being quieter for a moment."""
-    if step.state.utterance is None and _audible_reply(step) is not None:
-        step.do(Duck())
-        step.set_timer(Timer.LIKELY, _LIKELY_S)
+    """It may become speech. Nothing is lost by being quieter for a moment, or by answering a moment later."""
+    utterance, reply = step.state.utterance, step.state.reply
+    if utterance is not None and utterance.speaking:
+        return
+    if utterance is None and reply is not None:
+        step.do(Duck() if reply.audible else Hold())
+    step.set_timer(Timer.LIKELY, _LIKELY_S)
 
 
 def likely_no_more(step: Step) -> None:
     if step.state.utterance is None:
         playback.resume(step)
+    else:
+        turns.consider(step)
 
 
 def begin(step: Step) -> None:

@@ -125,6 +125,7 @@ def spoke_too_long(step: Step, at_sample: int) -> None:
     if (utterance := step.state.utterance) is not None:
         if utterance.speaking:
             speech_stopped(step, SpeechStopped(at_sample))
+        step.clear_timers(Timer.LIKELY)
         turn_over(step)
 
 
@@ -179,6 +180,9 @@ def turn_over(step: Step) -> None:
     """The user has finished. Answer now, or as soon as the words are there."""
     utterance = step.state.utterance
     if utterance is None or utterance.over or utterance.speaking:
+        return
+    if (likely_until := step.state.timers.get(Timer.LIKELY)) is not None:  # they seem to go on this very moment
+        step.set_timer(Timer.TURN_END, max(0.0, likely_until - step.now))
         return
     step.clear_timers(Timer.TURN_END, Timer.LOOK)
     step.change_utterance(over=True, trace=replace(utterance.trace, turn_end=step.now))

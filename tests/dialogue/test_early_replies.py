@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.audio.vad import SpeechLikely
 from app.errors import StageUnavailable
 from tests.kit.script import FakeLanguageModel, FakeRecognizer, FakeTurnModel, Script
 from tests.kit.virtual_time import run_virtual
@@ -145,5 +146,19 @@ def test_a_noise_before_the_answer_is_heard_leaves_the_turn_as_it_was() -> None:
             assert script.history == [("user", ASKED), ("assistant", "Paris.")]
             assert {event["transcript"] for event in script.told(completed)} == {ASKED}
             assert len(llm.requests) == 1
+
+    run_virtual(conversation())
+
+
+def test_an_answer_waits_for_what_may_be_the_user_going_on() -> None:
+    async def conversation() -> None:
+        llm = FakeLanguageModel(replies=[["Paris."]])
+        async with Script(asr=FakeRecognizer([ASKED]), llm=llm) as script:
+            await script.speak(0.6)
+            await script.wait(0.19)
+            script.session._post(SpeechLikely(0))
+            await script.wait(0.15)
+            assert not script.told("response.created")
+            await script.until(lambda: script.phase == "speaking", 0.2)
 
     run_virtual(conversation())
