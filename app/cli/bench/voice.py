@@ -164,7 +164,7 @@ def _told(what: str, fields: dict[str, Any]) -> str:
         answered = "not answered" if about is None else f"answered after about {about:.0f} ms"
         return f"“{fields['text']}” {answered}"
     return {
-        "preparing": f"preparing what is said: “{fields['text']}”" if fields else "preparing what is said…",
+        "preparing": f"preparing what is said: “{fields.get('text', '…')}”",
         "starting": "the server loads its models…",
         "connecting": f"calling the server (process {fields.get('process_id')})…",
         "measuring": "listening to what was received…",
