@@ -106,7 +106,8 @@ def _print_turn(turn: FileTurn) -> None:
     for error in turn.errors:
         print(f"        {error}")
     print(f"        {turn.status}, {_seconds(turn):.1f} s of speech")
-    print("        " + "  ".join(f"{stage} {ms:.0f} ms" for stage, ms in turn.timings_ms.items()))
+    if turn.timings_ms:
+        print("        " + "  ".join(f"{stage} {ms:.0f} ms" for stage, ms in turn.timings_ms.items()))
     if turn.usage:
         print("        " + "  ".join(f"{name} {count}" for name, count in turn.usage.items()))
 

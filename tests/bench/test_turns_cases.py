@@ -103,7 +103,7 @@ def test_what_cannot_be_made_here_is_left_out_and_said():
     assert len(NOWHERE.missing) == 2
     with pytest.raises(InvalidRequest, match="pytest-audioeval"):
         chosen(("real-hello_world",), only_quick=False, recordings=NOWHERE)
-    with pytest.raises(InvalidRequest, match="question-1"):
+    with pytest.raises(InvalidRequest, match=r"question-\*"):
         chosen(("quesion-1",), only_quick=False, recordings=NOWHERE)
 
 

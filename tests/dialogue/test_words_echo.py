@@ -92,6 +92,13 @@ def test_chinese_is_compared_by_the_character() -> None:
     assert not is_echo("停", "你好，今天巴黎天气很晴朗")
 
 
+@pytest.mark.parametrize("word", ["mh" * 50_000, "\ud800" * 100_000, "嗯" * 100_000, "ab " * 30_000])
+def test_words_of_any_length_are_compared_by_their_end(word: str) -> None:
+    assert is_echo(word, word) in (True, False)
+    assert is_echo(f"{word} the weather in paris is sunny today", f"{word} the weather in paris is sunny today")
+    assert not is_echo(f"{word} but what about tomorrow in London", f"{word} the weather in paris is sunny today")
+
+
 @given(st.text(), st.text())
 def test_any_text_is_judged(words: str, spoken: str) -> None:
     assert is_echo(words, spoken) in (True, False)

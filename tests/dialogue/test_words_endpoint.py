@@ -21,6 +21,26 @@ def test_words_nobody_ends_on_outweigh_the_turn_model() -> None:
     assert patience_s(0.99, "I would like to.", PATIENCE) == pytest.approx(1.2)
 
 
+def test_half_a_sentence_is_an_answer_only_for_a_model_that_is_very_sure() -> None:
+    for words in ("Because it was so late.", "I want to.", "Do you want to?"):
+        assert [patience_s(p, words, PATIENCE) for p in (0.9, 0.97)] == pytest.approx([1.2, 0.2])
+        assert patience_s(None, words, PATIENCE) > 1.2
+    assert patience_s(0.99, "Because it was so late", PATIENCE) == pytest.approx(1.2)
+
+
+def test_a_short_number_with_a_full_stop_waits_for_its_next_group_but_not_for_long() -> None:
+    assert patience_s(0.9, "My number is 555.", PATIENCE) == pytest.approx(0.7)
+    assert patience_s(0.9, "My number is 555", PATIENCE) == pytest.approx(1.2)
+    assert patience_s(0.7, "My number is 555.", PATIENCE) > 1.2
+
+
+@pytest.mark.parametrize(
+    "words", ["Once a week.", "After the party.", "And then?", "What for?", "My room number is 5."]
+)
+def test_short_answers_and_questions_are_answered_at_once(words: str) -> None:
+    assert patience_s(0.9, words, PATIENCE) == pytest.approx(0.2)
+
+
 def test_a_turn_without_words_yet_waits_as_long_as_may_be() -> None:
     assert patience_s(0.99, None, PATIENCE) == 2.0
 
@@ -59,7 +79,11 @@ def test_without_a_verdict_the_words_decide() -> None:
 _seconds = st.floats(0, 5)
 _probabilities = st.floats(0, 1)
 _patience = st.builds(Patience, _seconds, _seconds, _seconds, _probabilities)
-_texts = st.none() | st.text(max_size=30) | st.sampled_from(["Yes.", "and", "My number is 5", "好的。", "because..."])
+_texts = (
+    st.none()
+    | st.text(max_size=30)
+    | st.sampled_from(["Yes.", "and", "My number is 5", "My number is 5.", "I want to.", "好的。", "because..."])
+)
 
 
 @given(_probabilities, _probabilities, _texts, _patience)

@@ -47,10 +47,11 @@ def chosen(names: Sequence[str], *, only_quick: bool, recordings: Recordings) ->
     """The cases that can be made here, by patterns of their names if there are any. Raises InvalidRequest."""
     cases = quick(catalogue()) if only_quick else catalogue()
     if names:
+        for name in names:
+            if not any(fnmatchcase(case.name, name) for case in catalogue()):
+                known = ", ".join(dict.fromkeys(case.name.partition("-")[0] + "-*" for case in catalogue()))
+                raise InvalidRequest(f"No case matches {name!r}; there are: {known}.")
         cases = tuple(case for case in catalogue() if any(fnmatchcase(case.name, name) for name in names))
-        if not cases:
-            known = ", ".join(case.name for case in catalogue())
-            raise InvalidRequest(f"--case {' '.join(names)} is no case. There are: {known}.")
     possible = [
         case
         for case in cases

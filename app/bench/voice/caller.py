@@ -53,7 +53,7 @@ class Planned:
 
 
 def plan(lines: Lines, turns: int, random: Random) -> list[Planned]:
-    """``turns`` questions in an order of chance, every fourth of them with a long answer that is interrupted."""
+    """``turns`` questions in an order of chance; a fourth of them, and at least one, has a long answer that is interrupted."""
     stopped = max(1, turns // 4)
     places = {(number + 1) * turns // (stopped + 1) for number in range(stopped)}
     plain, long = _endless(lines.questions, random), _endless(lines.long_questions, random)

@@ -10,20 +10,20 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from app.catalog import model_path
+from app.cli.bench.numbers import whole
+from app.cli.bench.progress import Steps, steps
 from app.cli.interrupts import end_at_once, leave_to_command
 from app.config import Settings
-from app.errors import ConfigError, InvalidRequest, ModelError
+from app.errors import InvalidRequest, ModelError
 from app.telemetry.log import configure as configure_log
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ _REPLY_TOKENS = 48
 """Long enough for a first sentence; the benchmark does not listen further."""
 
 
+_MOST_JOBS = 64
 _OTHERS_MATTER = 0.3
 """Cores that others keep busy on average before it is worth a warning."""
 
@@ -52,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--case", action="append", default=[], metavar="NAME", help="only this one, or these: 'pause-*' (repeatable)"
     )
     parser.add_argument(
-        "--jobs", type=int, default=0, metavar="N", help="cases at a time (default: one per core, at most 8)"
+        "--jobs", type=whole(1, _MOST_JOBS), metavar="N", help="cases at a time (default: one per core, at most 8)"
     )
     parser.add_argument("--json", action="store_true", help="print the figures and every case as JSON")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the same JSON to a file")
@@ -70,9 +71,7 @@ def overrides(args: argparse.Namespace) -> Mapping[str, str]:
 
 
 def run(settings: Settings, args: argparse.Namespace) -> int:
-    """Hold the cases; 1 if one failed. Raises ModelError, ConfigError, InvalidRequest."""
-    if args.jobs < 0:
-        raise ConfigError(f"--jobs {args.jobs}: give 1 or more, or leave it out")
+    """Hold the cases; 1 if one failed. Raises ModelError, InvalidRequest."""
     jobs = args.jobs or min(8, os.cpu_count() or 1)
     if args.keep is not None:
         _make_folder(args.keep)
@@ -85,12 +84,14 @@ def run(settings: Settings, args: argparse.Namespace) -> int:
     leave_to_command()
     recordings = find(settings.runtime.model_store)
     cases = chosen(args.case, only_quick=args.quick, recordings=recordings)
-    with _progress(len(cases), "making the sound") as on_made:
+    with steps(len(cases), "cases' sounds", line_s=10.0) as sounds:
+        sounds.begin("making the sound")
         speakers = Speakers(_piper(settings))
-        made = scenes(cases, speakers, recordings, on_made)
+        made = scenes(cases, speakers, recordings, lambda name: sounds.finish(f"made the sound of {name}"))
     left_out = [*recordings.missing, *([] if speakers.has_man else ["Piper's voice (another of Hibari's stands in)"])]
     began = time.monotonic()
-    measured = asyncio.run(_hold(settings, made, jobs, args.keep))
+    with steps(len(made), "cases") as progress:
+        measured = asyncio.run(_hold(settings, made, jobs, args.keep, progress))
     result = _result(measured, jobs, time.monotonic() - began, left_out) | {"quick": args.quick}
     if args.out is not None:
         _write(args.out, json.dumps(result, indent=1, ensure_ascii=False))
@@ -101,20 +102,19 @@ def run(settings: Settings, args: argparse.Namespace) -> int:
     return 0 if all(outcome.verdict.passed for outcome in measured.outcomes) else 1
 
 
-async def _hold(settings: Settings, made: Sequence[tuple[Case, Scene]], jobs: int, keep: Path | None) -> Measured:
+async def _hold(
+    settings: Settings, made: Sequence[tuple[Case, Scene]], jobs: int, keep: Path | None, progress: Steps
+) -> Measured:
     from app.bench.turns.measure import measure
     from app.wiring import build
 
+    def on_done(outcome: Outcome) -> None:
+        progress.finish(f"{outcome.verdict.name}: {_told(outcome)}")
+
+    progress.begin("loading the models")
     async with build(settings) as parley:
-        with _progress(len(made), "talking") as on_done:
-            return await measure(
-                parley,
-                settings,
-                made,
-                jobs=jobs,
-                keep=keep,
-                on_done=lambda outcome: on_done(f"{outcome.verdict.name}: {_told(outcome)}"),
-            )
+        progress.begin("talking")
+        return await measure(parley, settings, made, jobs=jobs, keep=keep, on_done=on_done)
 
 
 def _piper(settings: Settings) -> Path | None:
@@ -159,6 +159,10 @@ def _print(measured: Measured, result: Mapping[str, Any], *, whole: bool) -> Non
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
     summary = summarise(verdicts)
     console.print(_categories(by_category(verdicts)))
+    console.print(
+        "End and answer: since the last sample of speech. Ducked and silent: since the first of an interruption.\n",
+        soft_wrap=True,
+    )
     console.print(_figures(summary))
     for absent in result["left_out"]:
         console.print(f"Left out: {absent}", markup=False)
@@ -177,11 +181,9 @@ def _told(outcome: Outcome) -> str:
 
 
 def _categories(summaries: Mapping[str, Summary]) -> Table:
-    table = Table(
-        title="By category; p50 and p95 in ms, from the last sample of speech or the first of an interruption"
-    )
+    table = Table(title="By category, ms")
     table.add_column("category", no_wrap=True)
-    for name in ("passed", "end\np50", "\np95", "answer\np50", "\np95", "ducked\np50", "silent\np50"):
+    for name in ("passed", "end\np50", "end\np95", "answer\np50", "answer\np95", "ducked\np50", "silent\np50"):
         table.add_column(name, justify="right")
     for name, summary in summaries.items():
         table.add_row(
@@ -201,7 +203,8 @@ def _figures(summary: Summary) -> Table:
     table.add_column(justify="right")
     words, early = summary.words, summary.early_turns
     rows = {
-        "endpoint delay p50 / p95 / worst": _three(summary.endpoint_ms),
+        "delays": "p50 / p95 / worst",
+        "endpoint delay": _three(summary.endpoint_ms),
         "words told to the client after": _three(summary.told_ms),
         "voice to voice": _three(summary.voice_to_voice_ms),
         "false cut-ins": f"{_share(summary.false_cut_ins)}: {summary.cut_ins} heard, {summary.split_turns} split",
@@ -232,22 +235,6 @@ def _two(spread: Spread | None) -> tuple[str, str]:
 
 def _three(spread: Spread | None) -> str:
     return f"{spread.p50:.0f} / {spread.p95:.0f} / {spread.worst:.0f} ms" if spread else "–"
-
-
-@contextmanager
-def _progress(total: int, description: str) -> Iterator[Callable[[str], None]]:
-    """A bar that moves on with each case, on a terminal only."""
-    console = Console(stderr=True)
-    columns = (
-        SpinnerColumn(),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(description, total=total)
-        yield lambda told: bar.update(task, advance=1, description=told)
 
 
 def _make_folder(folder: Path) -> None:

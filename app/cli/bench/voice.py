@@ -1,7 +1,7 @@
 """Measure voice-to-voice latency: callers over real WebRTC ask spoken questions of a server in a process of its own.
 
-From the last sample of speech leaving a caller to the first audible sample of the reply arriving there. Every fourth
-reply is interrupted by a "stop". docs/performance.md says how each figure is taken.
+From the last sample of speech leaving a caller to the first audible sample of the reply arriving there. Of every
+caller's replies one in four, and at least one, is interrupted by a "stop". docs/performance.md says how each figure is taken.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from typing import Any
 
 import msgspec
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from app.bench.voice.run import Measured, Options, Report, flags, measure
 from app.bench.voice.speech import prepare
 from app.bench.voice.summary import REMAINDER, Figures, Spread, figures
 from app.catalog import model_path
+from app.cli.bench.numbers import some_whole, whole
+from app.cli.bench.progress import Steps, steps
 from app.config import Settings
-from app.errors import ConfigError, InvalidRequest
+from app.errors import InvalidRequest
 
 EXAMPLES = """examples:
   python -m app bench voice
@@ -34,17 +35,24 @@ EXAMPLES = """examples:
   python -m app bench voice --sessions 4 --turns 6 --log server.log --set turn.early_replies=false
 """
 _MOST_SESSIONS = 256
+_MOST_TURNS = 1000
 _OTHERS_MATTER = 0.2
 """Cores; less than this is the system's own business."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--sessions", default="1", metavar="N[,N…]", help="callers at once, a run for each (default: 1)"
+        "--sessions",
+        type=some_whole(1, _MOST_SESSIONS),
+        default=(1,),
+        metavar="N[,N…]",
+        help="callers at once, a run for each (default: 1)",
     )
-    parser.add_argument("--turns", type=int, default=12, help="questions of each caller (default: 12)")
+    parser.add_argument(
+        "--turns", type=whole(1, _MOST_TURNS), default=12, metavar="N", help="questions of each caller (default: 12)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the order of questions and all pauses (default: 1)")
-    parser.add_argument("--port", type=int, default=0, help="the server's port (default: a free one)")
+    parser.add_argument("--port", type=whole(0, 65535), default=0, help="the server's port (default: a free one)")
     parser.add_argument("--json", action="store_true", help="print figures and every turn as JSON")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write that JSON to a file as well")
     parser.add_argument("--log", type=Path, metavar="FILE", help="keep the server's output there")
@@ -56,13 +64,12 @@ def overrides(args: argparse.Namespace) -> Mapping[str, str]:
 
 def run(settings: Settings, args: argparse.Namespace) -> int:
     """Print a table, or JSON. 1 if a turn was left unanswered. Raises ConfigError, ModelError, StageError."""
-    counts = _counts(args.sessions)
-    if args.turns < 1:
-        raise ConfigError(f"--turns {args.turns} asks nothing: give at least 1")
+    counts: tuple[int, ...] = args.sessions
     _check_models(settings)
     found: list[tuple[Measured, Figures]] = []
     try:
-        with _progress(counts, args.turns) as report:
+        with steps(sum(counts) * args.turns, "turns") as progress:
+            report = _reported(progress)
             report("preparing", {})
             script = prepare(settings.runtime.model_store, lambda text: report("preparing", {"text": text}))
             for sessions in counts:
@@ -92,16 +99,6 @@ async def _interruptible(work: Any) -> Any:
     with contextlib.suppress(NotImplementedError):
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     return await task
-
-
-def _counts(text: str) -> tuple[int, ...]:
-    try:
-        counts = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise ConfigError(f"--sessions {text!r} must be a number, or some with commas: 1,2,4,8") from None
-    if not all(1 <= count <= _MOST_SESSIONS for count in counts):
-        raise ConfigError(f"--sessions {text}: between 1 and {_MOST_SESSIONS} can call at once")
-    return counts
 
 
 def _check_models(settings: Settings) -> None:
@@ -145,30 +142,20 @@ def _write(path: Path, text: str) -> None:
         raise InvalidRequest(f"--out {path} cannot be written: {error}") from error
 
 
-@contextlib.contextmanager
-def _progress(counts: Sequence[int], turns: int) -> Iterator[Report]:
-    """A bar of all turns, on a terminal only: what goes on, and how long the last answer took."""
-    console = Console(stderr=True)
-    columns = (
-        SpinnerColumn(),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    # Rarely drawn: the cores are the server's.
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal, refresh_per_second=2
-    ) as bar:
-        task = bar.add_task("", total=sum(counts) * turns)
-        sessions = 0
+def _reported(progress: Steps) -> Report:
+    """What goes on, and how long the last answer took."""
+    sessions = 0
 
-        def report(what: str, fields: dict[str, Any]) -> None:
-            nonlocal sessions
-            sessions = fields.get("sessions", sessions)
-            bar.update(task, advance=what == "turn", description=f"{sessions} at once: {_told(what, fields)}")
+    def report(what: str, fields: dict[str, Any]) -> None:
+        nonlocal sessions
+        sessions = fields.get("sessions", sessions)
+        told = _told(what, fields)
+        if what == "turn":
+            progress.finish(f"{sessions} at once: {told}")
+        elif told:
+            progress.begin(f"{sessions} at once: {told}" if sessions else told)
 
-        yield report
+    return report
 
 
 def _told(what: str, fields: dict[str, Any]) -> str:
@@ -181,7 +168,7 @@ def _told(what: str, fields: dict[str, Any]) -> str:
         "starting": "the server loads its models…",
         "connecting": f"calling the server (process {fields.get('process_id')})…",
         "measuring": "listening to what was received…",
-    }.get(what, "…")
+    }.get(what, "")
 
 
 def _as_json(measured: Measured, row: Figures) -> dict[str, Any]:
@@ -191,7 +178,17 @@ def _as_json(measured: Measured, row: Figures) -> dict[str, Any]:
 
 def _overview(found: Sequence[tuple[Measured, Figures]]) -> Table:
     table = Table(title="Voice to voice, ms")
-    for name in ("callers", "p50", "p95", "max", "answered", "gaps", "ducked", "silent", "MiB"):
+    for name in (
+        "callers",
+        "answer\np50",
+        "answer\np95",
+        "answer\nmax",
+        "answered",
+        "gaps",
+        "ducked\np50 (max)",
+        "silent\np50 (max)",
+        "MiB\npeak",
+    ):
         table.add_column(name, justify="right")
     for measured, row in found:
         voice, server = row.voice_to_voice_ms, measured.server

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from app.dialogue.words.plain import plain, vocabulary
 
 _DIGITS = vocabulary("zero oh one two three four five six seven eight nine", " ".join("零一二三四五六七八九〇幺"))
+_COUNTED = ("one two three four five six seven eight nine", " ".join("一二三四五六七八九"), " ".join("123456789"))
 _REPEATS = {"double": 2, "triple": 3}
 _SENTENCES = re.compile(r"[.?!]\s+|[。？！]")
+_CLOCK = re.compile(r"\d:\d\d\W*$")
 _NUMERAL = re.compile(r"\+?\d+")
 
 _WHOLE_LENGTHS = (
@@ -19,8 +21,10 @@ _WHOLE_LENGTHS = (
     (vocabulary("zip postal postcode 邮 郵"), 5),
     (vocabulary("pin passcode password 密"), 4),
     (vocabulary("code 码 碼"), 3),
-    (vocabulary("order account reference booking ticket serial member customer id"), 6),
-    (vocabulary("house room flight bus gate page door apartment platform line"), 2),
+    (vocabulary("account serial member customer"), 6),
+    (vocabulary("order reference booking ticket id"), 4),
+    (vocabulary("flight"), 2),
+    (vocabulary("house room bus gate page door apartment platform line 房 门 門 间 間"), 1),
     (vocabulary("number 号 號"), 7),
 )
 _OWN = vocabulary("my me the our it's is 是 我")
@@ -41,17 +45,22 @@ def still_dictating(words: str) -> bool:
     """True when ``words`` end in digits and what they belong to has more of them."""
     said = plain(_SENTENCES.split(words.strip().rstrip(".。 "))[-1])
     digits, groups = _digits_at_end(said)
-    if not digits:
+    if not digits or _CLOCK.search(words):
         return False
     before = said[: len(said) - groups]
     if not before:
-        return groups > 1 and digits in _BARE_LENGTHS and digits != _LOCAL_LENGTH
+        return groups > 1 and digits in _BARE_LENGTHS and digits != _LOCAL_LENGTH and not _is_counting(said)
     if not _LINKS & {*before[-2:]} or not _OWN & {*before} or _OTHERWISE & {*before}:
         return False
     for cues, whole in _WHOLE_LENGTHS:
         if cues & {*before}:
             return digits < whole and digits != _LOCAL_LENGTH
     return False
+
+
+def _is_counting(said: Sequence[str]) -> bool:
+    """Whether ``said`` are digits in their order: "one two three" is no number."""
+    return any(" ".join(said) in counted for counted in _COUNTED)
 
 
 def _digits_at_end(said: Sequence[str]) -> tuple[int, int]:

@@ -33,7 +33,9 @@ _ANSWERED_TAIL = 4
 _ANSWER_UNLIKENESS = 0.2
 """Answers vary a question's words ("I would like tea")."""
 _MOST_WORDS = 30
-"""Some 10 s of speech: bounds the work, which is letters times letters."""
+_MOST_CHARACTERS = 400
+_WORD_LETTERS = 40
+"""Some 10 s of speech, however it is written: bounds the work, which is letters times letters."""
 
 
 def is_echo(words: str, spoken: str) -> bool:
@@ -46,7 +48,7 @@ def is_echo(words: str, spoken: str) -> bool:
 
     After a question ("tea or coffee?") people answer in its own words. An echo then reaches to the question's end.
     """
-    heard, said = plain(words)[-_MOST_WORDS:], plain(spoken)[-_MOST_WORDS:]
+    heard, said = _last_words(words), _last_words(spoken)
     if not heard or not said:
         return False
     asked = spoken.rstrip().endswith(("?", "？"))
@@ -60,6 +62,10 @@ def is_echo(words: str, spoken: str) -> bool:
     if _unlikeness(heard, said) > _most_unlike(heard):
         return False
     return all(_unlikeness(part, said) <= _PASSAGE_UNLIKENESS for part in (heard[:_PASSAGE], heard[-_PASSAGE:]))
+
+
+def _last_words(text: str) -> tuple[str, ...]:
+    return tuple(word[:_WORD_LETTERS] for word in plain(text.rstrip()[-_MOST_CHARACTERS:])[-_MOST_WORDS:])
 
 
 def _is_short_echo(words: str, heard: tuple[str, ...], said: tuple[str, ...]) -> bool:
@@ -79,7 +85,7 @@ def _alike(heard: Sequence[str], said: Sequence[str]) -> bool:
 
 
 def _most_unlike(heard: Sequence[str]) -> float:
-    size = len("".join(heard).encode())
+    size = len("".join(heard).encode("utf-8", "surrogatepass"))
     return next(share for least, share in _UNLIKENESS if size >= least)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isnan
 
-from app.dialogue.words.unfinished import sounds_unfinished
+from app.dialogue.words.unfinished import Ending, ending
 
 _SURE = 0.75
 """How far from the threshold to 1 a probability must lie to be taken for a yes. Of 110 pauses and ends of synthetic speech
 smart-turn gave 0.88 and more to three quarters of the ends, and to pauses hardly ever but after words that sound
 unfinished; from 0.5 to 0.88 there were as many pauses as ends."""
+_VERY_SURE = 0.9
+"""The same where the words are half a sentence: 0.95 with a threshold of 0.5."""
 _DOUBT = 0.45
 """With a probability between there and "unfinished", or none, the wait is this share of the way to the worst case:
 enough for a pause between two sentences. Most speakers who are given less than half the threshold are done all the same."""
@@ -49,8 +51,12 @@ def patience_s(completeness: float | None, words: str | None, patience: Patience
     doubt = _doubt(completeness, patience.threshold)
     # A doubtful verdict is stretched between the silence it would be at best and the one it would be at worst.
     ended = words.rstrip(_CLOSING)
-    if sounds_unfinished(words):
+    if (end := ending(words)) is not Ending.WHOLE:
         best, worst = unfinished, longest
+        if end is Ending.HALF and _exceeds(completeness, _VERY_SURE, patience.threshold):
+            best = complete
+        elif end is Ending.NUMBER and _exceeds(completeness, _SURE, patience.threshold):
+            best = (complete + unfinished) / 2
     elif ended.endswith(_QUESTION_MARKS):
         best, worst = complete, (complete + unfinished) / 2
     elif ended.endswith(_FULL_STOPS) or ended[-1:].isdigit():  # numbers come without one
@@ -60,11 +66,16 @@ def patience_s(completeness: float | None, words: str | None, patience: Patience
     return best + (worst - best) * doubt
 
 
+def _exceeds(completeness: float | None, share: float, threshold: float) -> bool:
+    """Whether ``completeness`` lies so far from the threshold to 1; never true of none or NaN."""
+    return completeness is not None and completeness >= threshold + (1.0 - threshold) * share
+
+
 def _doubt(completeness: float | None, threshold: float) -> float:
     """0: surely finished; 1: surely not. Never rises with ``completeness``."""
     if completeness is None or isnan(completeness):
         return _DOUBT
-    if completeness >= threshold + (1.0 - threshold) * _SURE:
+    if _exceeds(completeness, _SURE, threshold):
         return 0.0
     missing = max(0.0, 1.0 - completeness / threshold) if threshold > 0.0 else 0.0
     return _DOUBT + (1.0 - _DOUBT) * min(1.0, missing) ** _STEEPNESS

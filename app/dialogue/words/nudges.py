@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.dialogue.words.plain import consists_of, phrases, plain
+from app.dialogue.words.plain import consists_of, phrases, short
 
 _NUDGES = phrases(
     "hello|hello there|hey|hi|are you there|are you still there|you there|you still there|still there|is anyone there"
@@ -17,4 +17,4 @@ _NUDGES = phrases(
 
 def is_nudge(words: str) -> bool:
     """True for "Hello? Hello?" and its like, false as soon as anything else is said."""
-    return consists_of(plain(words), _NUDGES)
+    return consists_of(short(words), _NUDGES)

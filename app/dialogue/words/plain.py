@@ -44,6 +44,20 @@ def plain(text: str) -> tuple[str, ...]:
     return tuple(word.plain for word in words_of(text))
 
 
+_SHORT_CHARACTERS = 300
+"""No signal is longer: bounds what is looked at of a text of any length."""
+
+
+def short(text: str) -> tuple[str, ...]:
+    """``plain`` of a text that may be a command, a greeting or listener's noise; nothing of a longer one."""
+    return plain(text) if len(text) <= _SHORT_CHARACTERS else ()
+
+
+def beginning(text: str) -> tuple[str, ...]:
+    """``plain`` of as much of ``text`` as a command at its beginning can take up."""
+    return plain(text[:_SHORT_CHARACTERS])
+
+
 def vocabulary(*texts: str) -> frozenset[str]:
     """The words of ``texts``, with spaces between them."""
     return frozenset(word for text in texts for word in text.split())
@@ -90,7 +104,7 @@ def consists_of(words: Sequence[str], *kinds: Phrases) -> bool:
 
 def after(words: Sequence[str], leading: Phrases) -> tuple[str, ...]:
     """What is left of ``words`` when the leading phrases they begin with, however many, are taken away."""
-    rest = tuple(words)
-    while taken := starts_with(rest, leading):
-        rest = rest[taken:]
-    return rest
+    start, longest = 0, _longest(leading)
+    while taken := starts_with(words[start : start + longest], leading):
+        start += taken
+    return tuple(words[start:])

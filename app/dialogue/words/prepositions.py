@@ -34,13 +34,20 @@ _VERBS = vocabulary(
 )
 """...behind a pronoun or one of these: "What is the capital of?" lacks something all the same."""
 _VERBS_WITH_TO = vocabulary(
-    "talk talking speak speaking listen listening listened belong belongs happen happened happening refer referring point",
+    "talk talking talked speak speaking spoke listen listening listened belong belongs happen happened happening refer referring point",
     "pointing reply respond write relate connect it",
 )
 """After other verbs "to" wants another: "What are you going to", "What do I have to"."""
 _VERBS_WITH_OF = vocabulary(
-    "made think thought thinking heard hear dream dreaming afraid proud tired sort kind part capable tell fond speaking"
+    "made think thought thinking heard hear dream dreaming know afraid proud tired sort kind part capable tell fond speaking"
 )
+_VERBS_WITHOUT_TO = vocabulary(
+    "want wants wanted have has had need needs needed love hate used going got supposed allowed ought"
+)
+"""Behind these "to" may stand for what was spoken of ("I want to", "Do I have to?"), though not behind "like"."""
+_ELLIPSIS_MOST_WORDS = 6
+_SPEAKERS = vocabulary("i you he she we they")
+_ARTICLES = vocabulary("the a an those")
 _COMPARED = vocabulary(
     "was is just it's something someone somebody things stuff be and looks sounds feels like would i'd um are were i'm that's"
 )
@@ -53,7 +60,7 @@ def dangles(clause: Sequence[str]) -> bool:
         return False
     *before, previous = "", *clause[:-1]
     head = [*before, previous]
-    opening = bool(_OPENING & {*head}) or "that" in before
+    opening = bool(_OPENING & {*head}) or "that" in before or _has_relative_clause(head)
     if last == "like":
         return previous in _COMPARED and not opening
     if opening and last == "in" and previous == "it":  # "what time is it in"
@@ -70,3 +77,16 @@ def dangles(clause: Sequence[str]) -> bool:
         case "about":
             return False
     return not (previous in _PRONOUNS or previous in _VERBS or previous.endswith(("ing", "ed")))
+
+
+def omits_verb(clause: Sequence[str]) -> bool:
+    """Whether ``clause`` ends in a "to" that may refer to something said before: "I want to.", "Do you have to?"."""
+    return 3 <= len(clause) <= _ELLIPSIS_MOST_WORDS and clause[-1] == "to" and clause[-2] in _VERBS_WITHOUT_TO
+
+
+def _has_relative_clause(words: Sequence[str]) -> bool:
+    """ "The one I told you about", but not "in the winter I live in"."""
+    return any(
+        words[at] in _SPEAKERS and words[at - 2] in _ARTICLES and not (at > 2 and words[at - 3] in _PREPOSITIONS)
+        for at in range(2, len(words))
+    )

@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 import re
+from enum import Enum
 
 from app.dialogue.words.dictation import still_dictating
 from app.dialogue.words.plain import after, consists_of, ends_with, phrases, plain, vocabulary
-from app.dialogue.words.prepositions import dangles
+from app.dialogue.words.prepositions import dangles, omits_verb
+
+
+class Ending(Enum):
+    """What the words say of whether a speaker has come to an end."""
+
+    WHOLE = "whole"
+    HALF = "half"
+    """By its mark a sentence, and an answer that people do give; yet mostly only the first half of one: "Because it was
+    late.", "I want to."."""
+    NUMBER = "number"
+    """The same of a number that is short for what it is."""
+    OPEN = "open"
+    """Nobody ends on that, whatever mark was set behind it."""
+
+
+_LAST_CHARACTERS = 400
+"""As much of the end is looked at."""
 
 _BROKEN_OFF = re.compile(r"(?:\.\.+|…|[-–—,:;、，：；])[\s\"'”’]*$")
 _SENTENCES = re.compile(r"[.?!:;]\s+|[。？！：；…]")
 _CLAUSES = re.compile(r"[.?!:;,]\s+|[。？！：；…，、]")
+_FULL_STOP = re.compile(r"[.?!。？！][\s\"'”’]*$")
 _MARKS = ".?!。？！ \"'”’"
 
 _OPEN_ENDS = phrases(
@@ -49,10 +68,11 @@ _CLOSED_ENDS = phrases(
     "think so|hope so|that so|believe so|guess so|suppose so|afraid so|told you so|said so|say so|do so|or so|so so|and so on|so on"
     "|and so forth|even so|if so|go on|come on|come in|come over|carry on|move on|hold on|hang on|later on|early on|from now on"
     "|from then on|what's on|going on|went on|goes on|let me in|i'm in|count me in|you and me|ever since|long since|what if|as well"
+    "|just because"
     "|i'm with you|on and on|in and out|to and fro|what for|how about|where to|where from|who with|by and by|way in"
     "|vitamin a|plan a|type a|grade a|an a|you're on|ja und|na und"
 )
-_ASKED_WHOLE = phrases("and|or|but|because|so|und|oder|et|可是|但是|所以|然后|因为")
+_ASKED_WHOLE = phrases("and|and then|or|but|because|so|such as|und|oder|et|可是|但是|所以|然后|因为")
 """Short questions that would be openings without their question mark."""
 
 _LEADS = phrases("okay|ok|yeah|well|um|uh|so|oh|and|but|right|hey|please|嗯|好|好的|那")
@@ -65,12 +85,17 @@ _OPENINGS = phrases(
 )
 """With these as all of a sentence a speaker has only begun."""
 
+_SAID_FOR_SHORT = phrases("next|also|actually|anyway|you know|这个|這個|那个|那個")
+"""Of these, those that answer a question."""
+
 _COPULAS = vocabulary("is are was were be equals contains includes costs means")
 _POSSESSED = vocabulary("my your our their his her the this these")
 _PRONOUNS = vocabulary("i you he she it we they this that those these one")
 _INDIRECT = vocabulary("what who whom whose which where when how why whatever wherever whoever")
 
-_CONDITIONS = vocabulary("if when whenever while although though once unless until after before since as")
+_CONDITIONS = vocabulary("if when whenever while although though once unless until after before since as because")
+_TIMES = vocabulary("after before until since")
+_NOUN_OPENERS = vocabulary("the this that these those my your our his her their a an")
 _SUBJECTS = vocabulary(
     "i you he she it we they i'm you're he's she's it's we're they're i've you've there there's the this that these those my",
     "your our his her their a an someone somebody everyone people",
@@ -78,6 +103,8 @@ _SUBJECTS = vocabulary(
 _CONDITION_MOST_WORDS = 7
 """A longer one has its consequence in it, even where the recogniser set no comma between them."""
 _WHOLE_CONDITIONS = phrases("if you want|if you like|if you wish|if you must|if you insist|if you say so|if it helps")
+_WHOLE_MOST_WORDS = 3
+"""So short, and with a full stop, it is a time ("before the meeting") or a remark ("as I said", "if you can")."""
 
 _ANNOUNCED = re.compile(
     r"\b(?:have|had|got|want|wanted|need|see|are|know) (?:two|three|four|five|several|some|a few|a couple of) "
@@ -86,6 +113,8 @@ _ANNOUNCED = re.compile(
 """Who counts what they have to say has not said it."""
 
 _ITEM_AFTER_STATEMENT = re.compile(r"[^.?!,\s]\.\s+[^\s.,?!]+$")
+_AFTER_PLACE = re.compile(r"\b(?:in|from|near|at) [^\W\d_][^\s.]*\.\s+\S+$")
+"""What follows a place says where that is ("I live in Ulm. Germany")."""
 _SAID_ALONE = phrases(
     "please|thanks|okay|ok|yes|no|yeah|yep|nope|right|sure|alright|bye|goodbye|hello|hi|hey|sorry|stop|wait|now|today|tomorrow"
     "|tonight|really|exactly|absolutely|definitely|perfect|correct|done|enough|great|good|fine|cool|nice|wow|maybe|never|always"
@@ -97,25 +126,43 @@ _SAID_ALONE = phrases(
 def sounds_unfinished(words: str) -> bool:
     """True when a speaker would go on after ``words``: they end in a conjunction, an article, a filler, an opened list,
     digits with more to come. Made to miss rather than to fire on a whole sentence."""
+    return ending(words) is not Ending.WHOLE
+
+
+def ending(words: str) -> Ending:
+    """How far ``words``, the utterance so far as it was recognised, have come to an end."""
+    words = words.strip()[-_LAST_CHARACTERS:]
     if not (said := plain(words)):
-        return False
+        return Ending.WHOLE
     if _BROKEN_OFF.search(words):
-        return True
-    bare = words.strip().rstrip(_MARKS)
+        return Ending.OPEN
+    bare = words.rstrip(_MARKS)
     sentence, clause = plain(_SENTENCES.split(bare)[-1]), plain(_CLAUSES.split(bare)[-1])
-    if words.rstrip().endswith(("?", "？")):
-        return said not in _ASKED_WHOLE and (_ends_open(said) or dangles(clause)) and sentence not in _OPENINGS
-    return (
+    asked, marked = words.endswith(("?", "？")), _FULL_STOP.search(words) is not None
+    dangling = dangles(clause) and not ends_with(said, _CLOSED_ENDS)
+    half = Ending.HALF if marked else Ending.OPEN
+    if asked:
+        if said in _ASKED_WHOLE or sentence in _OPENINGS or not (_ends_open(said) or dangling):
+            return Ending.WHOLE
+        return half if omits_verb(clause) else Ending.OPEN
+    if said in _SAID_FOR_SHORT or (dangling and omits_verb(clause)):
+        return half
+    if (
         _ends_open(said)
         or sentence in _OPENINGS
         or after(sentence, _LEADS) in _OPENINGS
-        or (dangles(clause) and not ends_with(said, _CLOSED_ENDS))
+        or dangling
         or _lacks_predicate(clause)
-        or _lacks_consequence(words, said)
-        or still_dictating(words)
-        or _ANNOUNCED.search(bare.lower()) is not None
+        or _lacks_second_part(said)
+        or _ANNOUNCED.search(bare.lower())
         or _is_item(bare, said)
-    )
+    ):
+        return Ending.OPEN
+    if _lacks_consequence(words, said, marked):
+        return half
+    if still_dictating(words):
+        return Ending.NUMBER if marked else Ending.OPEN
+    return Ending.WHOLE
 
 
 def _ends_open(said: tuple[str, ...]) -> bool:
@@ -130,21 +177,27 @@ def _lacks_predicate(clause: tuple[str, ...]) -> bool:
     return subject[0] in _POSSESSED and subject[-1] not in _PRONOUNS and not _INDIRECT & {*subject}
 
 
-def _lacks_consequence(words: str, said: tuple[str, ...]) -> bool:
-    """ "If it rains tomorrow" wants its consequence, "when I was young" its story, "not only" its "but also"."""
-    if said[:2] == ("not", "only"):
-        return not {"but", "also"} & {*said}
-    return (
-        3 <= len(said) <= _CONDITION_MOST_WORDS
-        and said[0] in _CONDITIONS
-        and said[1] in _SUBJECTS
-        and "," not in words
-        and not ends_with(said, _WHOLE_CONDITIONS)
+def _lacks_second_part(said: tuple[str, ...]) -> bool:
+    return said[:2] == ("not", "only") and not {"but", "also"} & {*said}
+
+
+def _lacks_consequence(words: str, said: tuple[str, ...], marked: bool) -> bool:
+    """ "If it rains tomorrow" wants its consequence, "when I was young" its story; "once a week" wants neither."""
+    if not 3 <= len(said) <= _CONDITION_MOST_WORDS or "," in words or ends_with(said, _WHOLE_CONDITIONS):
+        return False
+    first, second = said[:2]
+    if first not in _CONDITIONS or second not in _SUBJECTS or (first == "once" and second in ("a", "an", "every")):
+        return False
+    short = marked and len(said) <= _WHOLE_MOST_WORDS
+    return not (
+        short and ((first in _TIMES and second in _NOUN_OPENERS) or first == "as" or (first, second) == ("if", "you"))
     )
 
 
 def _is_item(bare: str, said: tuple[str, ...]) -> bool:
     """ "We need eggs. Milk." Recognisers set full stops between the items of a list that is said slowly."""
-    if not _ITEM_AFTER_STATEMENT.search(bare) or said[-1:] in _SAID_ALONE:
+    if not _ITEM_AFTER_STATEMENT.search(bare) or said[-1:] in _SAID_ALONE or _AFTER_PLACE.search(bare):
+        return False
+    if said[-2:-1] and (said[-2] in _PRONOUNS or said[-1].endswith("ly")):  # "We talked about it. Mostly."
         return False
     return len(said) > 3 and not consists_of(said[:-1], _SAID_ALONE)
