@@ -15,10 +15,10 @@ from app.dialogue.events import TurnJudged
 from app.dialogue.state import QUESTION_MARKS, SENTENCE_ENDS, Item, Timer, Utterance
 from app.dialogue.step import Step
 from app.dialogue.words.backchannel import is_backchannel
-from app.dialogue.words.commands import is_hush
+from app.dialogue.words.commands import is_hush, is_wait
 from app.dialogue.words.endpoint import patience_s
 from app.dialogue.words.nudges import is_nudge
-from app.dialogue.words.unfinished import sounds_unfinished
+from app.dialogue.words.unfinished import Ending, ending, sounds_unfinished
 from app.telemetry.trace import TurnTrace
 
 _SEGMENT_SAMPLES = 12 * INPUT_RATE_HZ
@@ -172,8 +172,8 @@ def consider(step: Step) -> None:
 
 def _may_be_answered_early(step: Step, utterance: Utterance, words: str) -> bool:
     wanted = step.state.limits.early_replies and not utterance.no_early and not step.state.typed
-    hushed = utterance.interrupted and is_hush(words)
-    return wanted and not hushed and not sounds_unfinished(words) and not answers.may_be_known(step, words)
+    hushed = utterance.interrupted and (is_hush(words) or is_wait(words))
+    return wanted and not hushed and ending(words) is not Ending.OPEN and not answers.may_be_known(step, words)
 
 
 def turn_over(step: Step) -> None:
@@ -200,7 +200,7 @@ def _take_turn(step: Step) -> None:
         overlap.tell_backchannel(step, utterance, words)
         return
     nudged = waiting and is_nudge(words)
-    hushed = is_hush(words) and (utterance.interrupted or waiting)
+    hushed = (is_hush(words) or is_wait(words)) and (utterance.interrupted or waiting)
     wasted_tokens = utterance.wasted_tokens
     if not nudged and not early:
         wasted_tokens += reply.tokens if reply is not None and not reply.audible else 0

@@ -107,7 +107,7 @@ def test_nobody_is_asked_before_anything_was_said() -> None:
 def test_go_on_continues_from_the_clause_that_was_cut(between: list[str]) -> None:
     async def conversation() -> None:
         llm = FakeLanguageModel(replies=[[STORY], *[[text] for text in between]])
-        interruption = ["wait"] if between else ["stop"]  # "wait" is answered, "stop" is only obeyed
+        interruption = ["no"] if between else ["stop"]  # "no" is answered, "stop" is only obeyed
         asr = FakeRecognizer(["tell me a story", *interruption, "please go on"], previews=[])
         async with Script(asr=asr, llm=llm) as script:
             await script.speak(0.6)

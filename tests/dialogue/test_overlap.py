@@ -171,7 +171,9 @@ def _longest_silence_ms(script: Script) -> int:
     return max((after - before - 1 for before, after in zip(story, story[1:], strict=False)), default=0) * FRAME_MS
 
 
-@pytest.mark.parametrize("words", ["Stop.", "Okay, stop talking.", "Be quiet!", "别说了。"])
+@pytest.mark.parametrize(
+    "words", ["Stop.", "Okay, stop talking.", "Be quiet!", "Wait, hold on a second.", "别说了。", "等一下。"]
+)
 def test_a_bare_stop_is_obeyed_and_not_answered(words: str) -> None:
     async def conversation() -> None:
         async with _talk(words, previews=[words, words]) as script:

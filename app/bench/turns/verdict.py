@@ -79,7 +79,8 @@ class _Judge:
         self._case = log.case
         self._faults: list[tuple[Fault, str]] = []
         self._notes: list[str] = []
-        self._items = self._all(_COMPLETED)
+        # A turn that is gone on with is told again, under the same name, with more words.
+        self._items = list({told.event["item_id"]: told for told in self._all(_COMPLETED)}.values())
 
     def verdict(self) -> Verdict:
         figures: dict[str, Any] = {}

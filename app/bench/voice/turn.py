@@ -153,4 +153,5 @@ def _reply_text(before_stop: Events, events: Events) -> str:
 
 
 def _texts(events: Events, kind: str) -> str:
-    return " ".join(str(event.get("transcript", "")).strip() for _, event in events if event["type"] == kind).strip()
+    told = {event.get("item_id"): str(event.get("transcript", "")) for _, event in events if event["type"] == kind}
+    return " ".join(text.strip() for text in told.values()).strip()  # what is told again has grown

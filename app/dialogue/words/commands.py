@@ -28,6 +28,15 @@ _HUSHES = phrases(
 )
 """Of these, those that ask for silence and for nothing else: "wait" and "no" have something to follow."""
 
+_WAITS = phrases(
+    "wait|wait a moment|wait a second|wait a minute|hold on|hold on a second|hold on a moment|hold on a minute|hold it|hang on"
+    "|hang on a second|hang on a moment|one moment|one second|one sec|just a moment|just a second|just a sec|just a minute"
+    "|give me a second|give me a moment|a moment",
+    "等|等等|等一下|稍等|稍等一下|等一会儿|慢着|慢著|且慢",
+    "warte|warten sie|moment|einen moment|attends|attendez|un moment|une seconde|espera|espere|un momento|un segundo",
+)
+"""Whoever says no more than this is about to go on; being spoken to meanwhile is the last thing they want."""
+
 _ONLY_STOPS = phrases(
     # Cut off in mid-word or mid-phrase: the decision is taken some 400 ms into the utterance.
     "sto|st|wai|hol|hold|hang|shut|be|be qui|that's en|that's an|never|just a|one",
@@ -139,6 +148,11 @@ def is_hush(words: str) -> bool:
     """True when somebody who has just interrupted the assistant asks for nothing but silence."""
     said = short(words)
     return said in _ONLY_STOPS or consists_of(said, _HUSHES, _AROUND_HUSHES)
+
+
+def is_wait(words: str) -> bool:
+    """True when somebody who has just interrupted the assistant asks for a moment, and for nothing else."""
+    return consists_of(short(words), _WAITS, _AROUND_HUSHES)
 
 
 def is_farewell(words: str) -> bool:
