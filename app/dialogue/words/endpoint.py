@@ -55,8 +55,6 @@ def patience_s(completeness: float | None, words: str | None, patience: Patience
         best, worst = unfinished, longest
         if end is Ending.HALF and _exceeds(completeness, _VERY_SURE, patience.threshold):
             best = complete
-        elif end is Ending.NUMBER and _exceeds(completeness, _SURE, patience.threshold):
-            best = (complete + unfinished) / 2
     elif ended.endswith(_QUESTION_MARKS):
         best, worst = complete, (complete + unfinished) / 2
     elif ended.endswith(_FULL_STOPS) or ended[-1:].isdigit():  # numbers come without one
