@@ -28,8 +28,9 @@ def begin_answer(step: Step, trace: TurnTrace, *, words: str = "", wasted_tokens
     else:
         remembering.make_room(step)
         reply = _begin(step, None, replace(trace, requested=step.now))
-        step.change_reply(messages=prompt(step.state), last=_is_goodbye(step, words), wasted_tokens=wasted_tokens)
-        _start(step, Generate(reply.generation, prompt(step.state)))
+        messages = prompt(step.state)
+        step.change_reply(messages=messages, last=_is_goodbye(step, words), wasted_tokens=wasted_tokens)
+        _start(step, Generate(reply.generation, messages))
     step.set_timer(Timer.FIRST_TEXT, step.state.limits.first_text_timeout_s)
     _expect_patience(step, 0.0)
 

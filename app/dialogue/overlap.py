@@ -10,12 +10,12 @@ from app.audio.frames import OUTPUT_RATE_HZ
 from app.dialogue import answers, playback, replies, turns
 from app.dialogue.commands import Duck, Hold, Preview
 from app.dialogue.phrases import phrase_text
-from app.dialogue.state import QUESTION_MARKS, Reply, Timer, Utterance
+from app.dialogue.state import Reply, Timer, Utterance
 from app.dialogue.step import Step
 from app.dialogue.words.backchannel import is_backchannel
 from app.dialogue.words.commands import asks_to_go_on, is_stop
 from app.dialogue.words.echo import is_echo
-from app.dialogue.words.plain import plain
+from app.dialogue.words.plain import QUESTION_MARKS, plain
 
 _LIKELY_S = 0.2
 """The voice detector takes at most this long to make up its mind."""

@@ -49,8 +49,6 @@ class Timer(StrEnum):
     """Nobody has said anything for a long time."""
 
 
-QUESTION_MARKS = ("?", "？")
-SENTENCE_ENDS = (*QUESTION_MARKS, ".", "!", "。", "！")
 SAID_CHARS = 240
 """How much of what was said last is remembered, to know an echo of it by: some 15 s."""
 

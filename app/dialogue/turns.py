@@ -12,12 +12,13 @@ from app.audio.vad import SpeechStarted, SpeechStopped
 from app.dialogue import answers, overlap, playback, replies
 from app.dialogue.commands import DropRecognition, Hold, JudgeTurn, Transcribe
 from app.dialogue.events import TurnJudged
-from app.dialogue.state import QUESTION_MARKS, SENTENCE_ENDS, Item, Timer, Utterance
+from app.dialogue.state import Item, Timer, Utterance
 from app.dialogue.step import Step
 from app.dialogue.words.backchannel import is_backchannel
-from app.dialogue.words.commands import is_hush, is_wait
+from app.dialogue.words.commands import asks_for_silence
 from app.dialogue.words.endpoint import patience_s
 from app.dialogue.words.nudges import is_nudge
+from app.dialogue.words.plain import FULL_STOPS, QUESTION_MARKS
 from app.dialogue.words.unfinished import Ending, ending, sounds_unfinished
 from app.telemetry.trace import TurnTrace
 
@@ -172,7 +173,7 @@ def consider(step: Step) -> None:
 
 def _may_be_answered_early(step: Step, utterance: Utterance, words: str) -> bool:
     wanted = step.state.limits.early_replies and not utterance.no_early and not step.state.typed
-    hushed = utterance.interrupted and (is_hush(words) or is_wait(words))
+    hushed = utterance.interrupted and asks_for_silence(words)
     return wanted and not hushed and ending(words) is not Ending.OPEN and not answers.may_be_known(step, words)
 
 
@@ -200,7 +201,7 @@ def _take_turn(step: Step) -> None:
         overlap.tell_backchannel(step, utterance, words)
         return
     nudged = waiting and is_nudge(words)
-    hushed = (is_hush(words) or is_wait(words)) and (utterance.interrupted or waiting)
+    hushed = (utterance.interrupted or waiting) and asks_for_silence(words)
     wasted_tokens = utterance.wasted_tokens
     if not nudged and not early:
         wasted_tokens += reply.tokens if reply is not None and not reply.audible else 0
@@ -248,7 +249,7 @@ def _asks_for_more(step: Step, utterance: Utterance) -> bool:
         return False
     *before, last = step.state.history
     asked = next((item.text for item in reversed(before) if item.role == "assistant"), "")
-    ended = last.text.rstrip().endswith(SENTENCE_ENDS) and not sounds_unfinished(last.text)
+    ended = last.text.rstrip().endswith((*FULL_STOPS, *QUESTION_MARKS)) and not sounds_unfinished(last.text)
     return not ended or asked.rstrip().endswith(QUESTION_MARKS)
 
 

@@ -44,38 +44,11 @@ _WORDS = phrases(
     "sí|si|vale|claro|claro que sí|ya|ya veo|entiendo|entendido|bueno|bien|muy bien|de acuerdo|exacto|cierto|verdad",
 )
 
-_NODDED = re.compile(r"m+h+m+|u+h+u+h+")
-"""A "yes" that is hummed; "hmm" and "uh" are none."""
-_ANSWERS = phrases(
-    "yes|yeah|yea|yep|yup|yes please|ya|right|that's right|okay|ok|k|kay|alright|all right|sure|sure thing|of course|true"
-    "|that's true|exactly|absolutely|definitely|indeed|agreed|totally|correct|for sure|naturally|affirmative|you bet"
-    "|please|please do|i do|i am|i would|i think so|sounds good|great|good|perfect|fine|cool|both|either|maybe|perhaps",
-    "mm hm|mm hmm|mm hum|um hum|uh huh|uh uh|nuh uh|aha",
-    "no|nope|nah|no thanks|no thank you|not really|not yet|not now|never|i don't|i'm not|i don't think so|no way|i don't know",
-    "嗯|对|對|对的|對的|对啊|對啊|对呀|是|是的|是啊|是呀|好|好的|好啊|好吧|好呀|行|行吧|可以|没错|沒錯|当然|當然|要|想|有|没问题|沒問題"
-    "|不|不是|不对|不對|不要|不用|不用了|不行|不可以|没有|沒有|不想|不了",
-    "ja|ja bitte|jawohl|jo|genau|stimmt|richtig|klar|gut|gern|gerne|natürlich|nein|nein danke|nö",
-    "oui|ouais|d'accord|bien sûr|volontiers|exactement|non|non merci|sí|si|vale|claro|claro que sí|de acuerdo|exacto",
-)
-_AROUND_ANSWERS = phrases(
-    "oh|well|um|uh|and|but|then|so|just|thanks|thank you|it is|it's|parley|really|啊|呀|吧|了|谢谢|謝謝|danke|merci|gracias"
-)
-
 
 def is_backchannel(words: str) -> bool:
     """True when all of ``words`` is listener's noise ("Mm-hmm.", "Yeah, yeah.", "好的"); false as soon as it says something."""
     said = short(_DISMAY.sub("oh dear", words))
     return consists_of(said, _WORDS | _hummed(said))
-
-
-def is_answer(words: str) -> bool:
-    """True when ``words`` would do for an answer to a yes-or-no question or an offer ("Yeah.", "Okay, sure.", "No.", "好的").
-
-    Many of them are a backchannel as long as nothing was asked.
-    """
-    said = short(words)
-    nodded = frozenset((word,) for word in said if _NODDED.fullmatch(word))
-    return consists_of(said, _ANSWERS | nodded, _AROUND_ANSWERS, _hummed(said))
 
 
 def _hummed(said: tuple[str, ...]) -> Phrases:

@@ -144,6 +144,11 @@ def is_stop(words: str) -> bool:
     )
 
 
+def asks_for_silence(words: str) -> bool:
+    """True when somebody who has just interrupted the assistant wants no answer: to be quiet, or to wait."""
+    return is_hush(words) or is_wait(words)
+
+
 def is_hush(words: str) -> bool:
     """True when somebody who has just interrupted the assistant asks for nothing but silence."""
     said = short(words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isnan
 
+from app.dialogue.words.plain import FULL_STOPS, QUESTION_MARKS
 from app.dialogue.words.unfinished import Ending, ending
 
 _SURE = 0.75
@@ -18,9 +19,6 @@ _DOUBT = 0.45
 enough for a pause between two sentences. Most speakers who are given less than half the threshold are done all the same."""
 _STEEPNESS = 4
 """Only near 0 the model is as sure of a pause as it is of an end near 1."""
-_QUESTION_MARKS = ("?", "？")
-"""A question that does not sound unfinished is hardly ever gone on with."""
-_FULL_STOPS = (".", "!", "。", "！")
 _CLOSING = "\"'”’)」』 "
 
 
@@ -55,9 +53,9 @@ def patience_s(completeness: float | None, words: str | None, patience: Patience
         best, worst = unfinished, longest
         if end is Ending.HALF and _exceeds(completeness, _VERY_SURE, patience.threshold):
             best = complete
-    elif ended.endswith(_QUESTION_MARKS):
-        best, worst = complete, (complete + unfinished) / 2
-    elif ended.endswith(_FULL_STOPS) or ended[-1:].isdigit():  # numbers come without one
+    elif ended.endswith(QUESTION_MARKS):
+        best, worst = complete, (complete + unfinished) / 2  # such a question is hardly ever gone on with
+    elif ended.endswith(FULL_STOPS) or ended[-1:].isdigit():  # numbers come without one
         best, worst = complete, unfinished  # recognisers write full stops too easily to wait less
     else:
         best, worst = complete, longest

@@ -10,6 +10,9 @@ from typing import TypeAlias
 
 Phrases: TypeAlias = frozenset[tuple[str, ...]]
 
+QUESTION_MARKS = ("?", "？")
+FULL_STOPS = (".", "!", "。", "！")
+
 _MARKS = (
     r"\s!-&(-/:-@\[-`{-~\u00a1-\u00a9\u00ab-\u00b4\u00b6-\u00b9\u00bb-\u00bf\u060c\u061b\u061f\u0964\u0965"
     r"\u2000-\u2018\u201a-\u206f\u2e00-\u2e7f\u3000-\u3004\u3007-\u303f\uff00-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"

@@ -18,7 +18,7 @@ class Ending(Enum):
     """By its mark a sentence, and an answer that people do give; yet mostly only the first half of one: "Because it was
     late.", "I want to."."""
     NUMBER = "number"
-    """The same of a number that is short for what it is."""
+    """A number that is short for what it is. As much is waited for as after an open end, but it may be answered early."""
     OPEN = "open"
     """Nobody ends on that, whatever mark was set behind it."""
 
