@@ -235,13 +235,14 @@ async def test_an_utterance_that_nobody_waits_for_any_more_is_given_up_before_it
 async def test_recognition_does_not_block_the_loop(hear):
     await hear.load()
     work = asyncio.create_task(hear.transcribe(say("What time is it?"), language="en"))
-    longest, last = 0.0, time.perf_counter()
+    longest, began = 0.0, time.perf_counter()
+    last = began
     while not work.done():
         await asyncio.sleep(0.001)
         now = time.perf_counter()
         longest, last = max(longest, now - last), now
-    # Whisper takes over 150 ms; on the loop it would show as one gap. The rest is the scheduler's.
-    assert longest < 0.08
+    # On the loop, recognition would show as one gap as long as itself. The rest is the scheduler's.
+    assert longest < (last - began) / 2
 
 
 async def test_loading_reports_what_it_cost_and_a_missing_file_is_named(hear, tmp_path):

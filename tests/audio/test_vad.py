@@ -3,7 +3,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -172,17 +171,13 @@ def test_conversations_that_share_the_model_do_not_share_its_memory(model):
     assert [event for event in together if not isinstance(event, SpeechLikely)] == alone
 
 
-def test_sessions_add_no_threads_and_a_frame_costs_less_than_a_millisecond(model):
+def test_sessions_add_no_threads(model):
     sound = np.concatenate([say("The committee approved the budget, and work begins on Monday."), hiss(2)])
     before = threading.active_count(), len(_native_threads())
     many = [VoiceActivity(model, SETTINGS) for _ in range(30)]
-    began = time.thread_time()
-    frames = 0
     for at in range(0, len(sound) - 319, 320 * 4):
         for activity in many:
             activity.push(sound[at : at + 320])
-            frames += 1
-    assert (time.thread_time() - began) / frames < 0.001
     assert (threading.active_count(), len(_native_threads())) == before
 
 

@@ -152,7 +152,7 @@ async def test_messages_of_256_kb_do_not_hold_up_the_event_loop(model: LocalLang
             await read(model, request)
     over.set()
     await beating
-    assert worst_s < 0.01
+    assert worst_s < 0.05
 
 
 async def test_a_deadline_counts_from_the_request_whatever_it_waited_for(model: LocalLanguageModel) -> None:
