@@ -197,6 +197,10 @@ class AudioSettings(Section):
     """How much quieter the assistant gets while the user speaks over it, until it is decided what it was."""
     echo_guard: bool = True
     """Take the assistant's own voice out of what comes from the user, whose device may not do so."""
+    push_to_talk: bool = False
+    """Local microphone: listen only while the space bar has opened it."""
+    wake_word: str = ""
+    """Local microphone: listen only after this word; one of those that ``--wake-word help`` lists."""
     output_buffer_s: float = Field(30.0, gt=0.5)
     """How far ahead of the listener a reply may be synthesised."""
 
@@ -217,6 +221,20 @@ class ServerSettings(Section):
     """A call that has no media by then is dropped."""
     idle_timeout_s: float = Field(600.0, gt=0)
     """A call in which nobody spoke for this long is ended."""
+    resume_s: float = Field(120.0, ge=0.0)
+    """A call whose connection is lost (a refresh, another network) waits this long to be taken up again; 0 never."""
+    https: bool = False
+    """Serve https, which browsers want for the microphone except on localhost."""
+    certificate: str = ""
+    """PEM file for ``https``; empty for one that is made by itself, which browsers warn of."""
+    private_key: str = ""
+    """PEM file of the certificate's key."""
+    client_instructions: bool = False
+    """Let clients replace ``assistant.system_prompt`` for their own session."""
+    recording: bool = False
+    """Let the page record a call, if the person there wants it too. The recording stays in their browser."""
+    saved_turns_mb: int = Field(32, ge=0)
+    """Memory (MiB) for the latest turns' sound and events, so that one can be saved and replayed; 0 keeps none."""
 
 
 class RuntimeSettings(Section):

@@ -231,7 +231,7 @@ async def test_the_page_is_served_with_types_etags_and_a_strict_policy(client: h
     for path, media_type in (
         ("/", "text/html"),
         ("/js/main.js", "text/javascript"),
-        ("/style.css", "text/css"),
+        ("/css/style.css", "text/css"),
         ("/favicon.svg", "image/svg+xml"),
     ):
         response = await client.get(path)
