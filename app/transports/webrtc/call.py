@@ -15,6 +15,7 @@ from app.dialogue.ports import ConversationPort, SessionHost
 from app.errors import InvalidRequest
 from app.telemetry.log import log_event
 from app.transports.webrtc.channel import EventChannel
+from app.transports.webrtc.ice import without_mdns
 from app.transports.webrtc.inbound import Inbound
 from app.transports.webrtc.outbound import PacedTrack
 from app.transports.webrtc.receiver import take_packets
@@ -60,7 +61,7 @@ class Call:
         try:
             self._offer_our_track()
             try:
-                await self._connection.setRemoteDescription(RTCSessionDescription(_without_mdns(sdp), "offer"))
+                await self._connection.setRemoteDescription(RTCSessionDescription(without_mdns(sdp), "offer"))
             except Exception as error:  # aiortc raises whatever its parser stumbles over
                 raise InvalidRequest(f"The offer cannot be used: {error or type(error).__name__}") from error
             self._refuse_other_media()
@@ -77,7 +78,7 @@ class Call:
 
     def _offer_our_track(self) -> None:
         """Opus alone, which every WebRTC client speaks (RFC 7874, section 3): the track gives encoded packets."""
-        self._connection.addTrack(PacedTrack(self._session.playout))
+        self._connection.addTrack(PacedTrack(self._session.pull_audio))
         (transceiver,) = self._connection.getTransceivers()
         codecs = RTCRtpSender.getCapabilities("audio").codecs
         transceiver.setCodecPreferences([codec for codec in codecs if codec.mimeType == "audio/opus"])
@@ -160,19 +161,3 @@ class Call:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                 await self._connection.close()
-
-
-def _without_mdns(sdp: str) -> str:
-    """``sdp`` without ``.local`` candidates (RFC 8828 mode): resolving them costs a second and mostly fails.
-
-    The client's checks tell its address anyway (peer-reflexive candidates, RFC 8445 section 7.3.1.3), as
-    long as nothing says that there are no more candidates to come.
-    """
-    lines = sdp.splitlines(keepends=True)
-    if not any(".local " in line for line in lines if line.startswith("a=candidate:")):
-        return sdp
-    return "".join(
-        line
-        for line in lines
-        if not line.startswith("a=end-of-candidates") and not (line.startswith("a=candidate:") and ".local " in line)
-    )

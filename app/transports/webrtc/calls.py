@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import secrets
 
-from aiortc import RTCConfiguration, RTCIceServer, RTCPeerConnection, RTCSessionDescription
+from aiortc import RTCPeerConnection, RTCSessionDescription
 
 from app.config.settings import ServerSettings
 from app.dialogue.ports import SessionHost
 from app.errors import InvalidRequest, StageUnavailable
 from app.transports.answer import Answer
-from app.transports.ice import ice_server
 from app.transports.webrtc.call import Call
+from app.transports.webrtc.ice import configuration
 
 _SDP_LIMIT = 64 * 1024
 _STOPPING = "The server is stopping; call again once it is back."
@@ -43,12 +43,7 @@ class WebRtcCalls:
             raise InvalidRequest("The offer has no audio: add a microphone track or an audio transceiver.")
         if "opus/48000" not in sdp.lower():
             raise InvalidRequest("The offer has no Opus audio, which every WebRTC client can offer (RFC 7874).")
-        # Without this aiortc would ask a public STUN server, which a machine without internet waits for.
-        servers = [
-            RTCIceServer(urls=server.url, username=server.username, credential=server.credential)
-            for server in map(ice_server, self._settings.ice_servers)
-        ]
-        connection = RTCPeerConnection(RTCConfiguration(iceServers=servers))
+        connection = RTCPeerConnection(configuration(self._settings))
         call = Call(f"call_{secrets.token_urlsafe(16)}", connection, self._settings.connect_timeout_s)
         opening = asyncio.get_running_loop().create_task(self._open(call, sdp), name=f"open {call.id}")
         self._opening.add(opening)
