@@ -1,14 +1,13 @@
 // One WebRTC call: offer, answer, data channel, heartbeat. Knows nothing of the page.
 
-import { Problem } from "./problem.js";
-import { hangUp, offer } from "./server.js";
+import { closedProblem, Problem } from "./problem.js";
+import { hangUp, leave, offer } from "./server.js";
 
 const GATHERING_MS = 2000; // An unreachable STUN server must not hold up a call on the local network.
 const PING_MS = 3000;
 const SILENCE_MS = 10000; // Three heartbeats unanswered: the server is gone, whatever ICE still believes.
 const RECOVERY_MS = 6000; // ICE often comes back from "disconnected" by itself within this.
-
-const CLOSED = { idle: "idle", idle_timeout: "idle", goodbye: "goodbye" }; // Why the server ends a call in good order.
+const CHECK_MS = 3000; // After a change of network or a closed lid: how long an answer may take.
 
 const after = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -18,6 +17,7 @@ const after = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
  * silent when the track joins, so it is given to one only then.)
  */
 export class Call extends EventTarget {
+  transport = "webrtc";
   #config;
   #peer = null;
   #channel = null;
@@ -33,8 +33,11 @@ export class Call extends EventTarget {
     this.#config = config;
   }
 
-  /** Connect; `track` may be null (no microphone yet). Resolves once events can flow. Throws Problem. */
-  async connect(track) {
+  /**
+   * Connect; `track` may be null (no microphone yet). Resolves once events can flow. Throws Problem.
+   * `session` is the session object asked for, `resume` {token, heard} takes up one that was left.
+   */
+  async connect(track, { session, resume } = {}) {
     if (!window.RTCPeerConnection) throw new Problem("unsupported");
     const peer = (this.#peer = new RTCPeerConnection({ iceServers: this.#config.ice_servers ?? [] }));
     this.#channel = peer.createDataChannel("oai-events");
@@ -45,9 +48,9 @@ export class Call extends EventTarget {
     try {
       await peer.setLocalDescription();
       await this.#gathered();
-      const answer = await offer(peer.localDescription);
+      const answer = await offer(peer.localDescription, { session, resume });
       this.#callId = answer.call_id;
-      if (this.#ended) return this.#release();
+      if (this.#ended) return this.#release(hangUp);
       await peer.setRemoteDescription({ type: answer.type, sdp: answer.sdp });
       await this.#opened();
     } catch (error) {
@@ -70,25 +73,42 @@ export class Call extends EventTarget {
     await this.#sender?.replaceTrack(track);
   }
 
-  /** Hang up. Idempotent. */
-  close() {
-    if (this.#ended) return;
-    this.#ended = true;
-    this.#release();
+  /** Whether the server still answers; if not, the call is lost sooner than the heartbeat would find out. */
+  async check() {
+    const asked = performance.now();
+    this.send({ type: "parley.ping", id: "check" });
+    await after(CHECK_MS);
+    if (this.#lastHeard < asked) this.#lose(new Problem("connection_lost"));
   }
 
-  #release() {
+  /** Hang up: the session ends. Idempotent, as are all ways to end. */
+  close() {
+    this.#end(hangUp);
+  }
+
+  /** Go, but let the session wait for somebody to come back with its token. */
+  leave() {
+    this.#end(leave);
+  }
+
+  #end(tell) {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#release(tell);
+  }
+
+  #release(tell) {
     this.#timers.forEach(clearInterval);
     this.#channel?.close();
     this.#peer?.close();
-    if (this.#callId) hangUp(this.#callId);
+    if (this.#callId) tell(this.#callId);
     this.#callId = null;
   }
 
-  #lose(code) {
+  #lose(problem) {
     if (this.#ended) return;
-    this.close();
-    this.dispatchEvent(new CustomEvent("lost", { detail: new Problem(code) }));
+    this.leave();
+    this.dispatchEvent(new CustomEvent("lost", { detail: problem }));
   }
 
   #receive(data) {
@@ -101,7 +121,7 @@ export class Call extends EventTarget {
     }
     if (event === null || typeof event !== "object" || event.type === "parley.pong") return;
     this.dispatchEvent(new CustomEvent("message", { detail: event }));
-    if (event.type === "parley.closed") this.#lose(CLOSED[event.reason] ?? "server_closed");
+    if (event.type === "parley.closed") this.#lose(closedProblem(event.reason));
   }
 
   #gathered() {
@@ -132,17 +152,17 @@ export class Call extends EventTarget {
     this.#lastHeard = performance.now();
     let pings = 0;
     const beat = () => {
-      if (performance.now() - this.#lastHeard > SILENCE_MS) this.#lose("connection_lost");
+      if (performance.now() - this.#lastHeard > SILENCE_MS) this.#lose(new Problem("connection_lost"));
       else this.send({ type: "parley.ping", id: String(++pings) });
     };
     beat();
     this.#timers.push(setInterval(beat, PING_MS));
-    this.#channel.addEventListener("close", () => this.#lose("connection_lost"));
+    this.#channel.addEventListener("close", () => this.#lose(new Problem("connection_lost")));
     peer.addEventListener("connectionstatechange", async () => {
-      if (peer.connectionState === "failed") this.#lose("connection_lost");
+      if (peer.connectionState === "failed") this.#lose(new Problem("connection_lost"));
       if (peer.connectionState !== "disconnected") return;
       await after(RECOVERY_MS);
-      if (peer.connectionState === "disconnected") this.#lose("connection_lost");
+      if (peer.connectionState === "disconnected") this.#lose(new Problem("connection_lost"));
     });
   }
 }

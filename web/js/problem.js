@@ -14,3 +14,16 @@ export function asProblem(error) {
   console.error(error);
   return new Problem("server_error");
 }
+
+// Why a server ends a call; "goodbye" is no problem, after "server_stopping" it may be back in a moment.
+const CLOSED = {
+  idle: "idle",
+  idle_timeout: "idle",
+  goodbye: "goodbye",
+  hung_up: "goodbye",
+  replaced: "replaced",
+  server_stopping: "server_stopping",
+};
+
+/** The reason of `parley.closed`, as a Problem. */
+export const closedProblem = (reason) => new Problem(CLOSED[reason] ?? "server_closed");

@@ -45,7 +45,7 @@ async function request(path, options = {}) {
   }
 }
 
-const KNOWN = new Set(["wrong_token", "wrong_origin", "session_limit"]);
+const KNOWN = new Set(["wrong_token", "wrong_origin", "session_limit", "resume_expired", "invalid_request"]);
 
 async function refusal(response) {
   let code = "";
@@ -70,18 +70,22 @@ export async function configuration() {
   return config;
 }
 
-/** Send the offer; returns {sdp, type, call_id}. Throws Problem. */
-export async function offer(description) {
+/** Send the offer; returns {sdp, type, call_id}. Throws Problem. `session` and `resume` as in docs/events.md. */
+export async function offer({ sdp, type }, { session, resume } = {}) {
   const response = await request("offer", {
     method: "POST",
     headers: headers({ "Content-Type": "application/json" }),
-    body: JSON.stringify({ sdp: description.sdp, type: description.type }),
+    body: JSON.stringify({ sdp, type, session, resume }),
   });
   if (!response.ok) throw await refusal(response);
   return response.json();
 }
 
-/** Tell the server that the call is over; outlives the page, and nobody waits for it. */
-export function hangUp(callId) {
-  fetch(`calls/${encodeURIComponent(callId)}`, { method: "DELETE", headers: headers(), keepalive: true }).catch(() => {});
-}
+// Both outlive the page, and nobody waits for them.
+const away = (path) => void fetch(path, { method: "DELETE", headers: headers(), keepalive: true }).catch(() => {});
+
+/** Tell the server that the call is over. */
+export const hangUp = (callId) => away(`calls/${encodeURIComponent(callId)}`);
+
+/** Tell the server that the page goes away, and may come back for its session. */
+export const leave = (callId) => away(`calls/${encodeURIComponent(callId)}?leave=1`);
