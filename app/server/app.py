@@ -21,6 +21,7 @@ from app.dialogue.ports import SessionHost
 from app.llm import LanguageModel
 from app.server.access import Access
 from app.server.calls import CallService
+from app.server.check import Checks
 from app.server.guard import Guard
 from app.server.openai import OpenAIApi, api_error, from_http
 from app.server.page import WEB_ROOT, Page
@@ -58,6 +59,7 @@ def create_app(
     access = access or Access.from_settings(settings.server)
     metrics = metrics or Metrics()
     status = Status(settings, host, access, metrics, stages_ready)
+    checks = Checks(settings.server, metrics)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -67,6 +69,7 @@ def create_app(
         finally:
             lag.cancel()
             await asyncio.wait([lag])
+            await checks.close_all()
             if calls is not None:
                 await _close_calls(calls)
 
@@ -96,6 +99,7 @@ def create_app(
             Route("/offer", signalling.offer, methods=["POST"]),
             Route("/calls/{call_id}", signalling.hang_up, methods=["DELETE"]),
             Route("/config.json", status.config),
+            *checks.routes,
             Mount("/", Page(web_root), name="page"),
         ]
     return Starlette(

@@ -26,7 +26,7 @@ _HEADERS = {
 
 _OPEN_PATHS = frozenset({"/healthz", "/readyz", "/config.json"})
 """Asked before a token is known; they tell nothing worth one without it."""
-_SIGNALLING = ("/offer", "/calls/")
+_SIGNALLING = ("/offer", "/calls/", "/check/")
 _API = "/v1/"
 _GUARDED = (*_SIGNALLING, _API, "/metrics")
 
