@@ -81,6 +81,31 @@ export async function offer({ sdp, type }, { session, resume } = {}) {
   return response.json();
 }
 
+/** Send a self-test's offer; returns {sdp, type}. Throws Problem. */
+export async function offerCheck({ sdp, type }) {
+  const response = await request("check/offer", {
+    method: "POST",
+    headers: headers({ "Content-Type": "application/json" }),
+    body: JSON.stringify({ sdp, type }),
+  });
+  if (!response.ok) throw await refusal(response);
+  return response.json();
+}
+
+/** The zip of a reply that the session of `resumeToken` gave, as a Blob. Throws Problem: turn_forgotten if there is none. */
+export async function savedTurn(responseId, resumeToken) {
+  const path = `sessions/turns/${encodeURIComponent(responseId)}.zip`;
+  const response = await request(path, { headers: headers({ "x-resume-token": resumeToken }) });
+  if (response.status === 404 || response.status === 410) throw new Problem("turn_forgotten");
+  if (!response.ok) throw await refusal(response);
+  return response.blob();
+}
+
+const urlSafe = (text) => btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+
+/** The subprotocols of our WebSockets; browsers let a page send a token no other way. */
+export const protocols = () => ["parley", ...(token ? [`parley.token.${urlSafe(token)}`] : [])];
+
 // Both outlive the page, and nobody waits for them.
 const away = (path) => void fetch(path, { method: "DELETE", headers: headers(), keepalive: true }).catch(() => {});
 
