@@ -101,7 +101,8 @@ export async function savedTurn(responseId, resumeToken) {
   return response.blob();
 }
 
-const urlSafe = (text) => btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+const urlSafe = (text) =>
+  btoa(String.fromCharCode(...new TextEncoder().encode(text))).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 
 /** The subprotocols of our WebSockets; browsers let a page send a token no other way. */
 export const protocols = () => ["parley", ...(token ? [`parley.token.${urlSafe(token)}`] : [])];
