@@ -15,7 +15,8 @@ import numpy as np
 from app.audio.frames import Pcm
 from app.config.settings import RuntimeSettings, TtsSettings
 from app.errors import ModelError
-from app.tts.local import LocalSynthesizer
+from app.tts.base import SPEEDS
+from app.tts.local import LocalSynthesizer, Opened
 from app.tts.pool import pause_ms, to_pcm, trim_silence
 
 _CHECKPOINTS = ("*.pth", "*.pth.tar", "*.pt")
@@ -25,7 +26,8 @@ class CoquiSynthesizer(LocalSynthesizer):
     """``tts.model`` is a folder, or a Coqui name like "tts_models/en/ljspeech/vits" (fetched by Coqui itself)."""
 
     def __init__(self, settings: TtsSettings, runtime: RuntimeSettings, model_folder: Path | None = None) -> None:
-        super().__init__("coqui", settings, runtime)
+        # One clause at a time, on all threads: a model is told its speed by an attribute that all clauses share.
+        super().__init__("coqui", settings, runtime.model_copy(update={"tts_threads": 1}))
         self._threads = runtime.tts_threads or 1
         self._synthesizer: Any = None
 
@@ -33,7 +35,7 @@ class CoquiSynthesizer(LocalSynthesizer):
     def rate_hz(self) -> int:
         return int(self._synthesizer.output_sample_rate)
 
-    def _open(self) -> str:
+    def _open(self) -> Opened:
         if not self._settings.model:
             raise ModelError("tts.model is empty: Coqui needs a model name, or a folder with config.json.")
         try:
@@ -48,10 +50,13 @@ class CoquiSynthesizer(LocalSynthesizer):
             self._synthesizer = CoquiVoice(tts_checkpoint=checkpoint, tts_config_path=config, use_cuda=cuda)
         except Exception as error:  # the package raises whatever went wrong below it
             raise ModelError(f"The Coqui model {self._settings.model} cannot be loaded: {error}") from error
-        self._check_voice()
-        self._apply_speed()
+        voices = self._voices()
+        default = self._settings.voice or voices[0]
+        if default not in voices:
+            raise ModelError(f"tts.voice {default!r} is not in this model; available: {', '.join(voices)}.")
         device = "cuda" if cuda else "cpu"
-        return f"Coqui {Path(self._settings.model).name}, {self.rate_hz / 1000:g} kHz, {device}"
+        detail = f"Coqui {Path(self._settings.model).name}, {self.rate_hz / 1000:g} kHz, {device}"
+        return Opened(detail, voices, default, self._speeds())
 
     def _files(self) -> tuple[str, str]:
         """Paths of the configuration and the checkpoint."""
@@ -79,28 +84,32 @@ class CoquiSynthesizer(LocalSynthesizer):
             path = found[0] if found else path
         return str(config), str(path)
 
-    def _check_voice(self) -> None:
+    def _voices(self) -> tuple[str, ...]:
+        """The model's speakers; a model of one voice has no names in it, and goes by its own."""
         manager = getattr(self._synthesizer.tts_model, "speaker_manager", None)
-        names = list(getattr(manager, "speaker_names", None) or [])
-        if self._settings.voice and self._settings.voice not in names:
-            known = ", ".join(names) or "none: this model has a single voice, leave tts.voice empty"
-            raise ModelError(f"tts.voice {self._settings.voice!r} is not in this model; available: {known}.")
-        self._speaker = self._settings.voice or (names[0] if names else "")
+        self._speakers = tuple(getattr(manager, "speaker_names", None) or ())
+        return self._speakers or (Path(self._settings.model).name,)
 
-    def _apply_speed(self) -> None:
-        """Models that predict durations scale them; XTTS takes the speed with each text; others cannot."""
-        self._arguments: dict[str, float] = {}
-        speed, model = self._settings.speed, self._synthesizer.tts_model
-        if speed == 1.0:
-            return
-        if getattr(model, "length_scale", None) is not None:
-            model.length_scale = float(model.length_scale) / speed
-        elif "speed" in signature(getattr(model, "inference", self._apply_speed)).parameters:
-            self._arguments["speed"] = speed
-        else:
-            raise ModelError(f"tts.speed is {speed}, but {self._settings.model} has one speed only: set it to 1.0.")
+    def _speeds(self) -> tuple[float, float]:
+        """Models that predict durations scale them; XTTS takes the speed with each text; others have one speed."""
+        model = self._synthesizer.tts_model
+        self._length_scale: float | None = getattr(model, "length_scale", None)
+        self._takes_speed = "speed" in signature(getattr(model, "inference", self._speeds)).parameters
+        if self._length_scale is not None or self._takes_speed:
+            return SPEEDS
+        if self._settings.speed != 1.0:
+            raise ModelError(
+                f"tts.speed is {self._settings.speed}, but {self._settings.model} has one speed only: set it to 1.0."
+            )
+        return 1.0, 1.0
 
-    def _speak(self, text: str) -> Iterator[Pcm]:
+    def _speak(self, text: str, voice: str, speed: float) -> Iterator[Pcm]:
+        arguments: dict[str, float] = {}
+        if self._length_scale is not None:
+            self._synthesizer.tts_model.length_scale = self._length_scale / speed
+        elif self._takes_speed:
+            arguments["speed"] = speed
+        speaker = voice if voice in self._speakers else ""
         # One clause at a time is what we are given; Coqui's own sentence splitter would only cut it again.
-        sound = self._synthesizer.tts(text, speaker_name=self._speaker, split_sentences=False, **self._arguments)
+        sound = self._synthesizer.tts(text, speaker_name=speaker, split_sentences=False, **arguments)
         yield trim_silence(to_pcm(np.asarray(sound, np.float32)), self.rate_hz, tail_ms=pause_ms(text))

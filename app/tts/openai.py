@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -15,11 +16,16 @@ from app.audio.frames import Pcm
 from app.config.settings import RuntimeSettings, TtsSettings
 from app.errors import ModelError, Overloaded, StageError, StageTimeout, StageUnavailable
 from app.telemetry.stage import StageReport
+from app.tts.base import SPEEDS, known_voice
 
 _RATE_HZ = 24_000
 """Of response_format "pcm", which OpenAI defines as 24 kHz mono s16le."""
 _CONNECT_S = 5.0
 _DEFAULT_VOICE = "alloy"
+_MAX_VOICES = 500
+_OPENAI = "api.openai.com"
+_OPENAI_VOICES = ("alloy", "ash", "coral", "echo", "fable", "nova", "onyx", "sage", "shimmer")
+"""Those that every speech model of OpenAI's has (its API reference, /v1/audio/speech); it offers no list itself."""
 
 
 class OpenAISynthesizer:
@@ -33,20 +39,49 @@ class OpenAISynthesizer:
         headers = {"Authorization": f"Bearer {settings.api_key}"} if settings.api_key else {}
         self._client = httpx.AsyncClient(headers=headers, timeout=httpx.Timeout(None, connect=_CONNECT_S))
         self._open = 0
+        self._voices: tuple[str, ...] = (self.default_voice,)
 
     @property
     def rate_hz(self) -> int:
         return _RATE_HZ
 
+    @property
+    def voices(self) -> tuple[str, ...]:
+        return self._voices
+
+    @property
+    def default_voice(self) -> str:
+        return self._settings.voice or _DEFAULT_VOICE
+
+    @property
+    def speeds(self) -> tuple[float, float]:
+        return SPEEDS
+
     async def load(self) -> StageReport:
         began = time.perf_counter()
         async for _ in self.synthesize("Ready."):
             pass
+        listed = await self._listed()
+        self._voices = listed if self.default_voice in listed else (self.default_voice, *listed)
         detail = f"openai {self._settings.model} at {self._base_url}, 24 kHz"
         return StageReport("TTS", detail, time.perf_counter() - began, 0.0, 0.0)
 
-    async def synthesize(self, text: str, *, slack_s: float = 0.0) -> AsyncGenerator[Pcm, None]:
+    async def _listed(self) -> tuple[str, ...]:
+        """The server's voices as far as they can be known: many list them at /audio/voices, which OpenAI does not."""
+        if httpx.URL(self._base_url).host == _OPENAI:
+            return _OPENAI_VOICES
+        try:
+            async with asyncio.timeout(self._settings.timeout_s):
+                answer = await self._client.get(f"{self._base_url}/audio/voices")
+            return _names(answer.json()) if answer.status_code == 200 else ()
+        except (TimeoutError, httpx.HTTPError, ValueError):
+            return ()  # it speaks, and that is what is wanted of it
+
+    async def synthesize(
+        self, text: str, *, slack_s: float = 0.0, voice: str = "", speed: float | None = None
+    ) -> AsyncGenerator[Pcm, None]:
         """``slack_s`` is no matter here: the server does its own queueing and knows nothing of our listeners."""
+        name = known_voice(voice, self._voices, self.default_voice)
         if not any(char.isalnum() for char in text):
             return
         if self._open >= self._settings.max_waiting:
@@ -54,7 +89,7 @@ class OpenAISynthesizer:
         self._open += 1
         try:
             odd = b""
-            async with aclosing(self._bytes(text)) as received:
+            async with aclosing(self._bytes(text, name, speed or self._settings.speed)) as received:
                 async for data in received:
                     data = odd + data
                     odd = data[len(data) & ~1 :]  # a chunk of the network may end inside a sample
@@ -63,13 +98,13 @@ class OpenAISynthesizer:
         finally:
             self._open -= 1
 
-    async def _bytes(self, text: str) -> AsyncGenerator[bytes, None]:
+    async def _bytes(self, text: str, voice: str, speed: float) -> AsyncGenerator[bytes, None]:
         body = {
             "model": self._settings.model,
-            "voice": self._settings.voice or _DEFAULT_VOICE,
+            "voice": voice,
             "input": text,
             "response_format": "pcm",
-            "speed": self._settings.speed,
+            "speed": min(SPEEDS[1], max(SPEEDS[0], speed)),
         }
         request = self._client.build_request("POST", f"{self._base_url}/audio/speech", json=body)
         answer: httpx.Response | None = None
@@ -96,6 +131,15 @@ class OpenAISynthesizer:
 
     async def close(self) -> None:
         await self._client.aclose()
+
+
+def _names(body: Any) -> tuple[str, ...]:
+    """Of ``{"voices": [...]}`` or the bare list; entries are names, or objects with an ``id`` or a ``name``."""
+    entries = body.get("voices") if isinstance(body, dict) else body
+    if not isinstance(entries, list):
+        return ()
+    named = [entry.get("id") or entry.get("name") if isinstance(entry, dict) else entry for entry in entries]
+    return tuple(dict.fromkeys(name for name in named if isinstance(name, str) and name))[:_MAX_VOICES]
 
 
 def _refusal(base_url: str, status: int, body: bytes) -> StageError:

@@ -1,4 +1,4 @@
-"""Piper: one VITS voice per file, many languages (16 or 22.05 kHz, as the voice's file says)."""
+"""Piper: one VITS model per file, with one voice or many, in many languages (16 or 22.05 kHz, as the voice's file says)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import onnxruntime
 from app.audio.frames import Pcm
 from app.config.settings import RuntimeSettings, TtsSettings
 from app.errors import ModelError
-from app.tts.local import LocalSynthesizer
+from app.tts.local import LocalSynthesizer, Opened
 from app.tts.pool import pause_ms, trim_silence
 
 _VOLUME = 0.7
@@ -26,15 +26,16 @@ class PiperSynthesizer(LocalSynthesizer):
         super().__init__("piper", settings, runtime)
         self._path = model_folder
         self._voice: Any = None
+        self._speakers: dict[str, int] = {}
         self._rate_hz = 0
 
     @property
     def rate_hz(self) -> int:
         return self._rate_hz
 
-    def _open(self) -> str:
+    def _open(self) -> Opened:
         try:
-            from piper import PiperConfig, PiperVoice, SynthesisConfig
+            from piper import PiperConfig, PiperVoice
         except ImportError as error:
             raise ModelError(f"piper-tts cannot be imported ({error}); run: pip install piper-tts") from error
         path = self._onnx_file()
@@ -43,15 +44,16 @@ class PiperSynthesizer(LocalSynthesizer):
             self._voice = PiperVoice(session=_session(path), config=config)
         except Exception as error:  # onnxruntime and json errors of many kinds
             raise ModelError(f"The Piper voice {path} cannot be loaded: {error}") from error
-        speakers = self._voice.config.speaker_id_map
-        voice = self._settings.voice
-        if voice and voice not in speakers:
-            names = ", ".join(speakers) or "none: this model has a single voice, leave tts.voice empty"
-            raise ModelError(f"tts.voice {voice!r} is not in {path.name}; available: {names}.")
-        speaker_id = speakers[voice] if voice else None
-        self._config = SynthesisConfig(speaker_id=speaker_id, length_scale=1.0 / self._settings.speed, volume=_VOLUME)
+        # A model of one voice has no names in it: it goes by that of its file.
+        self._speakers = dict(self._voice.config.speaker_id_map) or {path.stem: 0}
+        voices = tuple(sorted(self._speakers, key=lambda name: self._speakers[name]))
+        first = self._voice.config.default_speaker_id
+        name = self._settings.voice or next((name for name in voices if self._speakers[name] == first), voices[0])
+        if name not in voices:
+            raise ModelError(f"tts.voice {name!r} is not in {path.name}; available: {', '.join(voices)}.")
         self._rate_hz = int(self._voice.config.sample_rate)
-        return f"Piper {path.stem}, {self._rate_hz / 1000:g} kHz, cpu"
+        speaks = f", voice {name}" if len(voices) > 1 else ""
+        return Opened(f"Piper {path.stem}{speaks}, {self._rate_hz / 1000:g} kHz, cpu", voices, name)
 
     def _onnx_file(self) -> Path:
         if self._path is None:
@@ -63,8 +65,11 @@ class PiperSynthesizer(LocalSynthesizer):
             raise ModelError(f"{path}.json is missing: Piper needs it beside the voice.")
         return path
 
-    def _speak(self, text: str) -> Iterator[Pcm]:
-        for chunk in self._voice.synthesize(text, self._config):
+    def _speak(self, text: str, voice: str, speed: float) -> Iterator[Pcm]:
+        from piper import SynthesisConfig
+
+        manner = SynthesisConfig(speaker_id=self._speakers[voice], length_scale=1.0 / speed, volume=_VOLUME)
+        for chunk in self._voice.synthesize(text, manner):
             yield trim_silence(chunk.audio_int16_array, self._rate_hz, tail_ms=pause_ms(text))
 
 

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import count
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,10 @@ from numpy.typing import NDArray
 from app.audio.frames import Pcm
 from app.errors import Overloaded, ParleyError, StageError, StageTimeout, StageUnavailable
 from app.telemetry.scheduling import step_back
+
+Speak: TypeAlias = Callable[[str, str, float], Iterable[Pcm]]
+"""(text, voice, speed) -> chunks; blocks."""
+Loaded = TypeVar("Loaded")
 
 _PEAK = 32767.0
 _SENTENCE_MARKS = ".!?…。！？"
@@ -33,19 +38,21 @@ class _Clause:
     missed_at: float
     arrival: int
     text: str = field(compare=False)
+    voice: str = field(compare=False)
+    speed: float = field(compare=False)
     hand_over: Callable[[Pcm | Exception | None], None] = field(compare=False)
     cancelled: bool = field(default=False, compare=False)
 
 
 class VoicePool:
-    """Runs ``speak(text)``, an iterable of int16 chunks, on ``threads`` threads, the most urgent clause first.
+    """Runs ``speak(text, voice, speed)``, which gives int16 chunks, on ``threads`` threads, the most urgent clause first.
 
     A clause is missed once its listener has heard all that is queued for them: at once when it is the first of
     a reply, in some seconds when much is queued already. Earliest deadline first (Liu and Layland 1973) lets nobody
     starve: whoever has waited for those seconds is as urgent as one who has just come.
     """
 
-    def __init__(self, name: str, speak: Callable[[str], Iterable[Pcm]], *, threads: int, max_waiting: int) -> None:
+    def __init__(self, name: str, speak: Speak, *, threads: int, max_waiting: int) -> None:
         self._name = name
         self._speak = speak
         self._max_running = max(1, threads)
@@ -58,12 +65,12 @@ class VoicePool:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    async def call(self, work: Callable[[], str]) -> str:
+    async def call(self, work: Callable[[], Loaded]) -> Loaded:
         """Run ``work`` on the pool: loading, which must not block the loop either."""
         return await asyncio.wrap_future(self._pool.submit(work))
 
     async def stream(
-        self, text: str, *, slack_s: float = 0.0, timeout_s: float | None = None
+        self, text: str, voice: str = "", speed: float = 1.0, *, slack_s: float = 0.0, timeout_s: float | None = None
     ) -> AsyncGenerator[Pcm, None]:
         """The chunks of ``text``. Closing stops the work at its next chunk, or before it has begun.
 
@@ -77,7 +84,7 @@ class VoicePool:
             raise Overloaded(f"The voice has {self._max_waiting} clauses waiting (tts.max_waiting).")
         # Bounded by the clause itself: one clause is a few chunks of a few seconds.
         chunks: asyncio.Queue[Pcm | Exception | None] = asyncio.Queue()
-        clause = self._submit(text, slack_s, chunks)
+        clause = self._submit(text, voice, speed, slack_s, chunks)
         try:
             while True:
                 try:
@@ -98,7 +105,9 @@ class VoicePool:
             if self._withdraw(clause):
                 self._done()
 
-    def _submit(self, text: str, slack_s: float, chunks: asyncio.Queue[Pcm | Exception | None]) -> _Clause:
+    def _submit(
+        self, text: str, voice: str, speed: float, slack_s: float, chunks: asyncio.Queue[Pcm | Exception | None]
+    ) -> _Clause:
         loop = asyncio.get_running_loop()
 
         def hand_over(item: Pcm | Exception | None) -> None:
@@ -110,7 +119,7 @@ class VoicePool:
                 self._run(taken)
                 loop.call_soon_threadsafe(self._done)
 
-        clause = _Clause(loop.time() + slack_s, next(self._arrivals), text, hand_over)
+        clause = _Clause(loop.time() + slack_s, next(self._arrivals), text, voice, speed, hand_over)
         with self._lock:
             heappush(self._waiting, clause)
         try:
@@ -125,7 +134,7 @@ class VoicePool:
     def _run(self, clause: _Clause) -> None:
         """On a thread of the pool."""
         try:
-            for chunk in self._speak(clause.text):
+            for chunk in self._speak(clause.text, clause.voice, clause.speed):
                 if clause.cancelled:
                     return
                 clause.hand_over(chunk)

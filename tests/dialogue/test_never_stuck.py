@@ -52,9 +52,11 @@ class BreakableModel(Breakable, FakeLanguageModel):
 
 
 class BreakableVoice(Breakable, FakeVoice):
-    async def synthesize(self, text: str, *, slack_s: float = 0.0) -> AsyncGenerator[Pcm, None]:
+    async def synthesize(
+        self, text: str, *, slack_s: float = 0.0, voice: str = "", speed: float | None = None
+    ) -> AsyncGenerator[Pcm, None]:
         if not await self.trouble():
-            async for pcm in super().synthesize(text):
+            async for pcm in super().synthesize(text, voice=voice, speed=speed):
                 yield pcm
 
 

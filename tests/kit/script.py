@@ -25,6 +25,7 @@ from app.errors import ContextOverflow
 from app.llm import Finished, GenerateRequest, LanguageModel, LlmEvent, TextDelta, Usage
 from app.llm.base import FinishReason
 from app.telemetry.stage import StageReport
+from app.tts.base import SPEEDS, known_voice
 
 MS_PER_CHAR = 40
 _REPORT = StageReport("fake", "scripted", 0.0, 0.0, 0.0)
@@ -170,17 +171,26 @@ class FakeVoice:
     error: Exception | None = None
     spoken: list[str] = field(default_factory=list)
     stall: bool = False
+    voices: tuple[str, ...] = ("one", "two")
+    default_voice: str = "one"
+    speeds: tuple[float, float] = SPEEDS
+    manners: list[tuple[str, float | None]] = field(default_factory=list)
+    """Voice and speed of each clause in ``spoken``, as they were asked for."""
 
     async def load(self) -> StageReport:
         return _REPORT
 
-    async def synthesize(self, text: str, *, slack_s: float = 0.0) -> AsyncGenerator[Pcm, None]:
+    async def synthesize(
+        self, text: str, *, slack_s: float = 0.0, voice: str = "", speed: float | None = None
+    ) -> AsyncGenerator[Pcm, None]:
+        known_voice(voice, self.voices, self.default_voice)
         await asyncio.sleep(self.delay_s)
         if self.error is not None:
             raise self.error
         if self.stall:
             await asyncio.sleep(1e6)
         self.spoken.append(text)
+        self.manners.append((voice, speed))
         yield np.full(len(text) * MS_PER_CHAR * self.rate_hz // 1000, 1000, np.int16)
 
     async def close(self) -> None: ...

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 import time
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hibari.voices import VOICES, voice_path
 
 from app.audio.frames import Pcm
 from app.config.settings import RuntimeSettings, TtsSettings
-from app.errors import ModelError
+from app.errors import ModelError, StageError
 from app.tts import Synthesizer
 from app.tts.hibari import HibariSynthesizer
 from app.tts.piper import PiperSynthesizer
@@ -30,8 +33,8 @@ TTS = TtsSettings()  # type: ignore[call-arg]
 RUNTIME = RuntimeSettings(tts_threads=1)  # type: ignore[call-arg]
 
 
-async def say(voice: Synthesizer, text: str) -> Pcm:
-    chunks = [chunk async for chunk in voice.synthesize(text)]
+async def say(voice: Synthesizer, text: str, /, **manner: Any) -> Pcm:
+    chunks = [chunk async for chunk in voice.synthesize(text, **manner)]
     return np.concatenate(chunks) if chunks else np.zeros(0, np.int16)
 
 
@@ -89,21 +92,96 @@ async def test_the_same_words_sound_the_same_each_time(joe: Path) -> None:
     await voice.close()
 
 
-async def test_speed_changes_how_long_it_takes(joe: Path) -> None:
-    lengths = []
-    for speed in (0.8, 1.4):
-        voice = make("piper", joe, speed=speed)
+async def test_a_call_may_ask_for_another_speed(joe: Path) -> None:
+    for backend in ("hibari", "piper"):
+        voice = make(backend, joe, speed=0.8)
         await voice.load()
-        lengths.append(len(await say(voice, SENTENCES[0])))
+        lengths = [len(await say(voice, SENTENCES[0], speed=speed)) for speed in (0.1, None, 1.4)]
         await voice.close()
-    assert lengths[0] > 1.3 * lengths[1]
+        assert lengths[0] > lengths[1] > 1.2 * lengths[2]  # what no voice can do is brought to what it can
+
+
+async def test_a_voice_that_is_not_there_is_refused_with_those_that_are(joe: Path) -> None:
+    for backend, name in (("hibari", "heart"), ("piper", "en_US-joe-medium")):
+        voice = make(backend, joe)
+        await voice.load()
+        assert voice.voices == (voice.default_voice,) == (name,)
+        assert len(await say(voice, "Yes.", voice=name))
+        with pytest.raises(StageError, match=f"'nobody'; available: {name}"):
+            await say(voice, "Yes.", voice="nobody")
+        await voice.close()
+
+
+@pytest.fixture
+def choir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    """All of Hibari's voices on this machine, as if fetched: copies of the one that its package brings."""
+    monkeypatch.setenv("HIBARI_HOME", str(tmp_path))
+    for name in VOICES:
+        if not VOICES[name].get("bundled"):
+            (tmp_path / VOICES[name]["file"]).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / VOICES[name]["file"]).symlink_to(voice_path("heart"))
+    return tuple(VOICES)
+
+
+async def test_hibari_loads_its_other_voices_when_they_are_wanted_and_keeps_a_few(
+    choir: tuple[str, ...], joe: Path
+) -> None:
+    voice = make("hibari", joe)
+    assert isinstance(voice, HibariSynthesizer)
+    await voice.load()
+    assert voice.voices == choir
+    assert not voice._others
+    british = [name for name in choir if VOICES[name]["british"]]
+    americans = [name for name in choir if not VOICES[name]["british"] and name != "heart"]
+    for name in (americans[0], british[0], americans[0], *choir[-4:]):
+        assert len(await say(voice, "Yes.", voice=name))
+    assert set(voice._others) == set(choir[-4:])  # and the default one, which apologies are spoken in, stays
+    if len(british) > 1:  # pronunciation tables are shared by voices that pronounce alike
+        for name in british[:2]:
+            await say(voice, "Yes.", voice=name)
+        assert voice._others[british[0]].g2p is voice._others[british[1]].g2p is not voice._default.g2p
+    await voice.close()
+
+
+@pytest.fixture
+def two(joe: Path, tmp_path: Path) -> Path:
+    """A real model whose description gives it two speakers: it sounds the same, but what is asked of it differs."""
+    model = next(joe.glob("*.onnx"))
+    (tmp_path / "two.onnx").symlink_to(model)
+    config = json.loads(Path(f"{model}.json").read_text())
+    config |= {"speaker_id_map": {"zoe": 1, "abe": 0}, "default_speaker_id": 1}
+    (tmp_path / "two.onnx.json").write_text(json.dumps(config))
+    return tmp_path
+
+
+async def test_a_piper_model_of_several_speakers_offers_them_by_name(two: Path) -> None:
+    voice = PiperSynthesizer(TTS, RUNTIME, two)
+    await voice.load()
+    assert (voice.voices, voice.default_voice) == (("abe", "zoe"), "zoe")
+    asked: list[int | None] = []
+    really = voice._voice.synthesize
+
+    def synthesize(text: str, manner: Any) -> Any:
+        asked.append(manner.speaker_id)
+        return really(text, manner)
+
+    voice._voice.synthesize = synthesize
+    for name in ("", "abe"):
+        assert len(await say(voice, "Yes.", voice=name))
+    await voice.close()
+    assert asked == [1, 0]
+    voice = PiperSynthesizer(TTS.model_copy(update={"voice": "eve"}), RUNTIME, two)
+    with pytest.raises(ModelError, match=r"'eve' is not in two\.onnx; available: abe, zoe"):
+        await voice.load()
+    await voice.close()
 
 
 async def test_a_voice_runs_no_more_threads_than_it_was_given(joe: Path) -> None:
     for backend in ("hibari", "piper"):
         voice = make(backend, joe)
         await voice.load()
-        options = getattr(voice._voice, "sess" if backend == "hibari" else "session").get_session_options()
+        session = voice._default.sess if isinstance(voice, HibariSynthesizer) else voice._voice.session
+        options = session.get_session_options()
         assert options.intra_op_num_threads == 1
         await voice.close()
 

@@ -23,6 +23,7 @@ class SpeechServer:
 
     def __init__(self) -> None:
         self.mode = "well"
+        self.voices: Any = None
         self.requests: list[dict[str, Any]] = []
         self.headers: list[str] = []
         self.dropped = asyncio.Event()
@@ -32,6 +33,8 @@ class SpeechServer:
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             self.headers.append(head)
+            if head.startswith("GET "):
+                return await self.list_voices(writer)
             length = next(int(line.split(":")[1]) for line in head.splitlines() if line.lower().startswith("content-l"))
             self.requests.append(json.loads(await reader.readexactly(length)))
             await self.answer(reader, writer)
@@ -39,6 +42,12 @@ class SpeechServer:
             self.dropped.set()
         finally:
             writer.close()
+
+    async def list_voices(self, writer: asyncio.StreamWriter) -> None:
+        status = "404 Not Found" if self.voices is None else "200 OK"
+        body = json.dumps(self.voices).encode()
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        await writer.drain()
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.mode.isdigit():
@@ -179,3 +188,45 @@ async def test_more_than_may_wait_is_refused_and_the_place_is_free_again_later()
 def test_a_missing_address_is_refused_with_an_example() -> None:
     with pytest.raises(ModelError, match=r"tts\.base_url is empty"):
         OpenAISynthesizer(TtsSettings(backend="openai"), RuntimeSettings())  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("listed", "known"),
+    [
+        ({"voices": ["af_bella", "am_adam"]}, ("alloy", "af_bella", "am_adam")),
+        ({"voices": [{"id": "alloy"}, {"name": "echo"}, {"odd": 1}, 7]}, ("alloy", "echo")),
+        (["echo", "echo", "alloy"], ("echo", "alloy")),
+        ({"voices": 3}, ("alloy",)),
+        ("what?", ("alloy",)),
+        (None, ("alloy",)),
+    ],
+)
+async def test_the_voices_are_those_that_the_server_lists_and_the_one_of_the_settings(
+    listed: object, known: tuple[str, ...]
+) -> None:
+    async with serving() as (server, voice):
+        server.voices = listed
+        await voice.load()
+        assert voice.voices == known
+        assert voice.default_voice == "alloy"
+
+
+async def test_openai_itself_lists_nothing_so_its_voices_are_known() -> None:
+    settings = TtsSettings(backend="openai", model="tts-1", base_url="https://api.openai.com/v1")  # type: ignore[call-arg]
+    voice = OpenAISynthesizer(settings, RuntimeSettings())  # type: ignore[call-arg]
+    assert {"alloy", "nova", "shimmer"} <= set(await voice._listed())
+    await voice.close()
+
+
+async def test_a_call_chooses_its_own_voice_and_speed_and_an_unknown_voice_is_told_those_that_there_are() -> None:
+    async with serving(speed=1.2) as (server, voice):
+        server.voices = ["echo"]
+        await voice.load()
+        for changes in ({}, {"voice": "echo", "speed": 0.8}, {"speed": 9.0}):
+            async with aclosing(voice.synthesize("Hello.", **changes)) as chunks:  # type: ignore[arg-type]
+                async for _ in chunks:
+                    pass
+        spoken = [(request["voice"], request["speed"]) for request in server.requests[1:]]
+        assert spoken == [("alloy", 1.2), ("echo", 0.8), ("alloy", 2.0)]
+        with pytest.raises(StageError, match=r"'nobody'; available: alloy, echo"):
+            await anext(voice.synthesize("Hello.", voice="nobody"))

@@ -24,10 +24,12 @@ class Voice:
         self.go = threading.Event()
         self.begun: list[str] = []
         self.ended: list[str] = []
+        self.manners: list[tuple[str, float]] = []
         self.fails: Exception | None = None
 
-    def __call__(self, text: str) -> Iterator[Pcm]:
+    def __call__(self, text: str, voice: str, speed: float) -> Iterator[Pcm]:
         self.begun.append(text)
+        self.manners.append((voice, speed))
         if self.fails:
             raise self.fails
         yield CHUNK
@@ -85,6 +87,17 @@ async def test_a_clause_that_has_waited_out_its_slack_is_not_overtaken_by_newcom
     voice.go.set()
     await asyncio.gather(running, patient, *newcomers)
     assert voice.begun[1] == "patient"
+    await pool.close()
+
+
+async def test_a_clause_is_spoken_in_the_voice_and_at_the_speed_that_were_asked_for() -> None:
+    voice = Voice()
+    voice.go.set()
+    pool = VoicePool("v", voice, threads=1, max_waiting=9)
+    for name, speed in (("emma", 1.3), ("heart", 0.7)):
+        async for _ in pool.stream("one", name, speed):
+            pass
+    assert voice.manners == [("emma", 1.3), ("heart", 0.7)]
     await pool.close()
 
 
