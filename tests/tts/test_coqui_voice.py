@@ -13,14 +13,14 @@ from app.errors import ModelError
 from app.tts.coqui import CoquiSynthesizer
 
 MAKE_AND_SPEAK = """
-import asyncio, sys
+import asyncio, json, sys
 from contextlib import aclosing
 from pathlib import Path
 import numpy as np, torch
 from TTS.tts.configs.vits_config import VitsConfig
 from TTS.tts.models.vits import Vits, VitsArgs
 from app.config.settings import RuntimeSettings, TtsSettings
-from app.errors import ModelError
+from app.errors import ModelError, StageError
 from app.tts.coqui import CoquiSynthesizer
 
 folder = Path(sys.argv[1])
@@ -46,14 +46,25 @@ async def main():
     async with aclosing(voice.synthesize("cut off")) as chunks:
         await anext(chunks)
     await voice.close()
+    await several(runtime)
     slow = CoquiSynthesizer(TtsSettings(backend="coqui", model=str(folder), speed=0.5), runtime)
     await slow.load()
+    assert slow.voices == (slow.default_voice,) == (folder.name,) and slow.speeds == (0.5, 2.0), slow.voices
     slowly = np.concatenate([chunk async for chunk in slow.synthesize("hello there, how are you?")])
     assert slow._synthesizer.tts_model.length_scale == 2.0
     assert len(slowly) > len(sound), (len(sound), len(slowly))  # not twice as long: durations are drawn anew each time
+    async for chunk in slow.synthesize("hello there", voice=folder.name, speed=2.0):
+        pass
+    assert slow._synthesizer.tts_model.length_scale == 0.5
+    try:
+        slow.synthesize("hello", voice="nobody")
+    except StageError as error:
+        assert "nobody" in str(error) and folder.name in str(error), error
+    else:
+        raise AssertionError("an unknown voice was accepted")
     del type(slow._synthesizer.tts_model).inference, slow._synthesizer.tts_model.length_scale
     try:
-        slow._apply_speed()
+        slow._speeds()
     except ModelError as error:
         assert "tts.speed" in str(error), error
     else:
@@ -68,6 +79,27 @@ async def main():
         raise AssertionError("an unknown voice was accepted")
     await wrong.close()
     print("spoken", len(sound))
+
+async def several(runtime):
+    many = folder / "many"
+    many.mkdir()
+    ids = many / "speakers.json"
+    ids.write_text(json.dumps({"anna": 0, "bert": 1}))
+    speakers = VitsArgs(**{**args, "use_speaker_embedding": True, "speakers_file": str(ids)})
+    config = VitsConfig(model_args=speakers, text_cleaner="basic_cleaners", use_phonemes=False)
+    model = Vits.init_from_config(config)
+    model.config.save_json(str(many / "config.json"))
+    torch.save({"model": model.state_dict()}, many / "model.pth")
+    voice = CoquiSynthesizer(TtsSettings(backend="coqui", model=str(many), voice="bert"), runtime)
+    await voice.load()
+    assert voice.voices == ("anna", "bert") and voice.default_voice == "bert", voice.voices
+    asked = []
+    tts = voice._synthesizer.tts
+    voice._synthesizer.tts = lambda *text, **how: asked.append(how["speaker_name"]) or tts(*text, **how)
+    for name in ("", "anna"):
+        assert [chunk async for chunk in voice.synthesize("hello", voice=name)]
+    assert asked == ["bert", "anna"], asked
+    await voice.close()
 
 asyncio.run(main())
 """
