@@ -76,7 +76,19 @@ class InvalidRequest(ParleyError):
         self.param = param
 
 
+class ResumeExpired(ParleyError):
+    """The session that a client wants to take up again is not there (any more)."""
+
+    code = "resume_expired"
+
+
 class SessionLimit(ParleyError):
     """The server already holds as many sessions as ``server.max_sessions`` allows."""
 
     code = "session_limit"
+
+
+class TurnNotKept(ParleyError):
+    """A turn that is to be saved is unknown, has left the memory, or was never kept."""
+
+    code = "turn_not_kept"

@@ -14,6 +14,10 @@ _RAMP = OUTPUT_RATE_HZ // 200
 """5 ms: long enough that a change of gain or a cut makes no click, short enough to be one."""
 
 
+REWIND_SAMPLES = 15 * OUTPUT_RATE_HZ
+"""How much of what was played can be played again."""
+
+
 class Playout:
     """What the assistant is about to say, at 48 kHz.
 
@@ -37,6 +41,7 @@ class Playout:
         self._on_played = on_played
         self._on_read = on_read
         self._chunks: deque[Pcm] = deque()
+        self._past: deque[Pcm] = deque()
         self._queued = 0
         self._generation = 0
         self._played = 0
@@ -65,6 +70,7 @@ class Playout:
     def begin(self, generation: int) -> None:
         """Accept sound of ``generation`` from now on, and of no other. Drops what an older one left."""
         self.flush()
+        self._past.clear()
         self._generation = generation
         self._played = 0
         self._finished = False
@@ -119,6 +125,17 @@ class Playout:
             self._gain = 0.0  # fades in
         self._held = False
 
+    def rewind(self, sample: int) -> None:
+        """Play again from ``sample`` of this generation on, at most ``REWIND_SAMPLES`` back."""
+        while self._past and self._played > sample:
+            piece = self._past.pop()
+            again = min(len(piece), self._played - sample)
+            if again < len(piece):
+                self._past.append(piece[:-again])
+            self._chunks.appendleft(piece[-again:])
+            self._queued += again
+            self._played -= again
+
     def duck(self) -> None:
         """Speak quietly while the user may be interrupting."""
         self._target_gain = self._duck_gain
@@ -148,12 +165,18 @@ class Playout:
         elif self._queued:
             pcm = self._take(len(out))
             out[: len(pcm)] = self._apply_gain(pcm)
+            self._remember(pcm)
             self._played += len(pcm)
             if self._queued < self._capacity:
                 self._room.set()
             self._on_played(self._generation, self._played)
         elif self._played and not self._finished:
             self.underruns += 1
+
+    def _remember(self, pcm: Pcm) -> None:
+        self._past.append(pcm)
+        if len(self._past) * len(pcm) > REWIND_SAMPLES + 4 * len(pcm):
+            self._past.popleft()
 
     def _faded(self, pcm: Pcm) -> Pcm:
         return (pcm * np.linspace(self._gain, 0.0, len(pcm), dtype=np.float32)).astype(np.int16)

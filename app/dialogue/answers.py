@@ -19,20 +19,23 @@ _LOOK_BACK_ITEMS = 6
 """How far back a reply may lie that "go on" still means."""
 
 
-def begin_answer(step: Step, trace: TurnTrace, *, words: str = "", wasted_tokens: int = 0) -> None:
+def begin_answer(
+    step: Step, trace: TurnTrace, *, words: str = "", wasted_tokens: int = 0, silent: bool = False
+) -> None:
     """Reply to what stands last in the history; ``words`` is what was said, if it was spoken."""
     if text := _known_answer(step, words):
-        reply = _begin(step, None, replace(trace, requested=step.now))
+        reply = _begin(step, None, replace(trace, requested=step.now), silent=silent)
         step.change_reply(last=_is_goodbye(step, words))
-        _start(step, Say(reply.generation, text))
+        _start(step, Say(reply.generation, text, spoken=not silent))
     else:
         remembering.make_room(step)
-        reply = _begin(step, None, replace(trace, requested=step.now))
+        reply = _begin(step, None, replace(trace, requested=step.now), silent=silent)
         messages = prompt(step.state)
         step.change_reply(messages=messages, last=_is_goodbye(step, words), wasted_tokens=wasted_tokens)
-        _start(step, Generate(reply.generation, messages))
+        _start(step, Generate(reply.generation, messages, spoken=not silent))
     step.set_timer(Timer.FIRST_TEXT, step.state.limits.first_text_timeout_s)
-    _expect_patience(step, 0.0)
+    if not silent:
+        _expect_patience(step, 0.0)
 
 
 def begin_early(step: Step, utterance: Utterance, words: str) -> None:
@@ -67,11 +70,9 @@ def adopt(step: Step, utterance: Utterance, words: str) -> None:
         last=_is_goodbye(step, words),
         trace=trace,
     )
-    _tell_created(step, reply)
-    if reply.text:
-        ids = {"response_id": reply.id, "item_id": reply.id}
-        step.tell("response.output_audio_transcript.delta", **ids, delta=reply.text)
-    step.do(Release())
+    tell_so_far(step, reply)
+    if not step.state.left:
+        step.do(Release())
     playback.expect(step)
     if not reply.queued_samples:
         _expect_patience(step, step.now - requested)
@@ -79,16 +80,19 @@ def adopt(step: Step, utterance: Utterance, words: str) -> None:
 
 def begin_greeting(step: Step, text: str) -> None:
     """Speak a fixed text that counts as a contribution to the conversation."""
-    reply = _begin(step, None, TurnTrace())
+    spoken = step.state.spoken
+    reply = _begin(step, None, TurnTrace(), silent=not spoken)
     step.set_timer(Timer.FIRST_TEXT, step.state.limits.first_text_timeout_s)
-    _start(step, Say(reply.generation, text))
+    _start(step, Say(reply.generation, text, spoken=spoken))
 
 
 def begin_phrase(step: Step, phrase: Phrase) -> None:
     """Speak one of Parley's own lines; it does not become part of the conversation."""
+    tell_notice(step, phrase)
+    if not step.state.spoken:
+        return
     reply = _begin(step, phrase, TurnTrace())
     step.set_timer(Timer.SOUND, step.state.limits.sound_timeout_s)
-    _tell_notice(step, phrase)
     _start(step, SayPhrase(reply.generation, phrase))
 
 
@@ -108,7 +112,7 @@ def fill(step: Step) -> None:
         return
     step.do(Aside(Phrase.ONE_MOMENT))
     step.change(last_said=phrase_text(Phrase.ONE_MOMENT, step.state.language), last_said_at=step.now + _FILLER_S)
-    _tell_notice(step, Phrase.ONE_MOMENT)
+    tell_notice(step, Phrase.ONE_MOMENT)
 
 
 def draft(step: Step, words: str = "") -> None:
@@ -122,8 +126,20 @@ def draft(step: Step, words: str = "") -> None:
         step.do(Draft(prompt(replace(state, history=history))))
 
 
-def _begin(step: Step, phrase: Phrase | None, trace: TurnTrace) -> Reply:
-    reply = Reply(step.new_item_id(), step.state.generation + 1, phrase, trace=trace)
+def tell_so_far(step: Step, reply: Reply) -> None:
+    """That there is a reply, and what of it is written."""
+    _tell_created(step, reply)
+    if reply.text:
+        tell_text(step, reply, reply.text)
+
+
+def tell_text(step: Step, reply: Reply, delta: str) -> None:
+    kind = "output_text" if reply.silent else "output_audio_transcript"
+    step.tell(f"response.{kind}.delta", response_id=reply.id, item_id=reply.id, delta=delta)
+
+
+def _begin(step: Step, phrase: Phrase | None, trace: TurnTrace, *, silent: bool = False) -> Reply:
+    reply = Reply(step.new_item_id(), step.state.generation + 1, phrase, silent=silent, trace=trace)
     step.change(reply=reply, generation=reply.generation)
     if phrase is None:
         _tell_created(step, reply)
@@ -168,5 +184,5 @@ def _tell_created(step: Step, reply: Reply) -> None:
     step.tell("response.created", response={"id": reply.id, "status": "in_progress"})
 
 
-def _tell_notice(step: Step, phrase: Phrase) -> None:
+def tell_notice(step: Step, phrase: Phrase) -> None:
     step.tell("parley.notice", code=phrase.value, text=phrase_text(phrase, step.state.language))

@@ -62,6 +62,8 @@ class Generate:
 
     generation: int
     messages: tuple[ChatMessage, ...]
+    spoken: bool = True
+    """False: only its text is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ class Say:
 
     generation: int
     text: str
+    spoken: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,13 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
+class Rewind:
+    """Play again from ``sample`` of the reply."""
+
+    sample: int
+
+
+@dataclass(frozen=True, slots=True)
 class Duck:
     """Speak quietly."""
 
@@ -166,6 +176,7 @@ Command: TypeAlias = (
     | Flush
     | Hold
     | Release
+    | Rewind
     | Duck
     | Unduck
     | Tell

@@ -62,7 +62,38 @@ class TypedText:
 
 @dataclass(frozen=True, slots=True)
 class AnswerRequested:
-    """The client wants what was typed to be answered now."""
+    """The client wants what was typed to be answered now: to be heard, or only shown. None: as the session has it."""
+
+    spoken: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The client says that the user has finished: the button that they talk with was let go of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """From now on: who the assistant is, whether turns end only by ``Committed``, whether replies are heard."""
+
+    system_prompt: str
+    manual: bool
+    spoken: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """The connection to the client was lost, at ``at_sample`` of the user's input."""
+
+    at_sample: int
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The client is there again. It had been told that ``chars`` characters of the reply ``reply_id`` were heard."""
+
+    reply_id: str = ""
+    chars: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +218,10 @@ Event: TypeAlias = (
     | TypedText
     | AnswerRequested
     | StopRequested
+    | Committed
+    | Configured
+    | Left
+    | Returned
     | GreetingDue
     | ReplyText
     | ReplyTextEnded

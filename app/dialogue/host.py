@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from typing import Any
 
 from app.config import Settings
-from app.dialogue.ports import EventSink
+from app.dialogue.options import SessionOptions, parse_options
+from app.dialogue.ports import EventSink, LastHeard
+from app.dialogue.seat import Seat
 from app.dialogue.session import Session
 from app.dialogue.stages import Stages
-from app.errors import SessionLimit
+from app.errors import ResumeExpired, SessionLimit
 from app.telemetry.log import log_event
 
 _log = logging.getLogger("parley.session")
@@ -22,34 +25,57 @@ class Host:
     def __init__(self, stages: Stages, settings: Settings) -> None:
         self.stages = stages
         self._settings = settings
-        self._sessions: dict[str, Session] = {}
+        self._seats: dict[str, Seat] = {}
+        """By resume token."""
         self._watchers: set[asyncio.Task[None]] = set()
 
     @property
     def active(self) -> int:
-        return len(self._sessions)
+        return len(self._seats)
 
-    async def open(self, send: EventSink, *, transport: str) -> Session:
-        limit = self._settings.server.max_sessions
-        if len(self._sessions) >= limit:
-            raise SessionLimit(f"All {limit} sessions are in use (server.max_sessions). Try again in a moment.")
-        session = Session(f"sess_{secrets.token_hex(8)}", self.stages, self._settings, send)
-        self._sessions[session.id] = session
+    def options(self, given: Any) -> SessionOptions:
+        return parse_options(given, self._settings, self.stages.tts.voices)
+
+    async def open(self, send: EventSink, *, transport: str, options: SessionOptions | None = None) -> Seat:
+        await self._make_room()
+        options = options or SessionOptions()
+        session = Session(f"sess_{secrets.token_hex(8)}", self.stages, self._settings, send, options)
+        seat = self._seats[session.resume_token] = Seat(session, send)
         watcher = asyncio.get_running_loop().create_task(self._watch(session))
         self._watchers.add(watcher)
         watcher.add_done_callback(self._watchers.discard)
         await session.started()
         log_event(_log, "session_opened", session=session.id, transport=transport, active=self.active)
-        return session
+        return seat
+
+    async def resume(self, token: str, send: EventSink, *, transport: str, heard: LastHeard | None = None) -> Seat:
+        before = self._seats.get(token)
+        if before is None or before.session.state.closed:
+            raise ResumeExpired("That call is over, or was left for longer than server.resume_s: begin a new one.")
+        seat = self._seats[token] = before.take_over(send, heard)
+        log_event(_log, "session_resumed", session=seat.id, transport=transport)
+        return seat
+
+    async def _make_room(self) -> None:
+        """Whoever is there goes before those who may come back: the session left longest ago makes way."""
+        limit = self._settings.server.max_sessions
+        if len(self._seats) < limit:
+            return
+        left = [seat.session for seat in self._seats.values() if not seat.taken]
+        if not left:
+            raise SessionLimit(f"All {limit} sessions are in use (server.max_sessions). Try again in a moment.")
+        await min(left, key=lambda session: session.left_at or 0.0).close("made_way")
 
     async def close(self) -> None:
         """End all sessions."""
-        await asyncio.gather(*(session.close("server_stopping") for session in list(self._sessions.values())))
+        await asyncio.gather(
+            *(session.close("server_stopping") for session in [seat.session for seat in self._seats.values()])
+        )
         await asyncio.gather(*self._watchers)
 
     async def _watch(self, session: Session) -> None:
         try:
             await session.wait_closed()
         finally:
-            self._sessions.pop(session.id, None)
+            self._seats.pop(session.resume_token, None)
             log_event(_log, "session_closed", session=session.id, active=self.active)

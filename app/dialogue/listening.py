@@ -31,7 +31,8 @@ class Listener:
         """``language`` is an ISO 639-1 code, or "auto"."""
         self._session_id = session_id
         self._stages = stages
-        self._language = None if language == "auto" else language
+        self.language = language
+        """What to expect from now on."""
         self._recorder = recorder
         self._group = group
         self._post = post
@@ -91,7 +92,10 @@ class Listener:
         pcm = self._recorder.slice(command.start_sample, command.end_sample)
         try:
             result = await self._stages.asr.transcribe(
-                pcm, language=self._language, expected=self._expected, known=command.known
+                pcm,
+                language=None if self.language == "auto" else self.language,
+                expected=self._expected,
+                known=command.known,
             )
         except StageError as error:
             log_event(_log, "recognition_failed", level=logging.WARNING, session=self._session_id, code=error.code)
@@ -109,7 +113,7 @@ class Listener:
         try:
             result = await self._stages.asr.transcribe(
                 pcm,
-                language=self._language,
+                language=None if self.language == "auto" else self.language,
                 expected=self._expected,
                 known=command.known,
                 partial=not command.urgent,

@@ -3,27 +3,31 @@
 No I/O, no asyncio, no clock of its own. All races between the user, the stages and the transport
 are orderings of events here. The user's side: ``turns``, ``hearing`` (their words), ``overlap`` (speech over the
 assistant), ``typed``. The assistant's: ``answers`` (how a reply begins), ``replies`` (how it goes on and ends),
-``playback``. ``remembering`` is what prompts hold of a conversation that has grown long.
+``playback``. ``manual`` and ``presence`` are what the client says of itself. ``remembering`` is what prompts hold of a conversation that has grown long.
 """
 
 from __future__ import annotations
 
 from app.audio.vad import SpeechLikely, SpeechStarted, SpeechStopped
-from app.dialogue import answers, hearing, overlap, remembering, replies, turns, typed
+from app.dialogue import answers, hearing, manual, overlap, presence, remembering, replies, turns, typed
 from app.dialogue.commands import Command, DropRecognition, EndSession
 from app.dialogue.events import (
     AnswerRequested,
     ClauseSound,
     ClauseStarted,
+    Committed,
+    Configured,
     Event,
     GreetingDue,
     HungUp,
+    Left,
     Played,
     Previewed,
     ReplyFailed,
     ReplySoundEnded,
     ReplyText,
     ReplyTextEnded,
+    Returned,
     StopRequested,
     Summarised,
     SummaryFailed,
@@ -71,9 +75,17 @@ def _apply(step: Step, event: Event) -> None:
         case TypedText():
             typed.typed(step, event)
         case AnswerRequested():
-            typed.answer_requested(step)
+            typed.answer_requested(step, event)
         case StopRequested():
             replies.interrupt(step)
+        case Committed():
+            manual.commit(step)
+        case Configured():
+            manual.configured(step, event)
+        case Left():
+            _leave(step, event)
+        case Returned():
+            presence.returned(step, event)
         case GreetingDue():
             answers.begin_greeting(step, event.text)
         case Summarised():
@@ -135,6 +147,10 @@ def _tick(step: Step, event: Tick) -> None:
                 turns.spoke_too_long(step, event.at_sample)
             case Timer.RECOGNITION:
                 hearing.not_recognised(step, "stage_timeout", "Recognition did not answer in time (asr.timeout_s).")
+            case Timer.COMMIT:
+                manual.overdue(step, event.at_sample)
+            case Timer.RETURN:
+                _hang_up(step, "not_resumed")
             case Timer.AWAY:
                 answers.ask_if_away(step)
             case Timer.LEAVE:
@@ -148,7 +164,7 @@ def _tick(step: Step, event: Tick) -> None:
 def _keep_idle_timers(step: Step) -> None:
     """Their clocks run while nobody is doing anything, so the assistant's own thinking never counts."""
     state, limits = step.state, step.state.limits
-    if state.closed or state.phase != "listening":
+    if state.closed or state.left or state.phase != "listening":
         step.clear_timers(Timer.IDLE, Timer.AWAY, Timer.LEAVE)
     elif Timer.IDLE not in state.timers:
         if state.last_exchange_at is None:
@@ -159,6 +175,15 @@ def _keep_idle_timers(step: Step) -> None:
             step.set_timer(Timer.AWAY, max(0.0, limits.away_s - idle_s))
         if state.leaving:
             step.set_timer(Timer.LEAVE, _LEAVE_S)
+
+
+def _leave(step: Step, event: Left) -> None:
+    if step.state.leaving:
+        _hang_up(step, "goodbye")
+    elif not step.state.limits.resume_s:
+        _hang_up(step, "connection_lost")
+    else:
+        presence.left(step, event.at_sample)
 
 
 def _hang_up(step: Step, reason: str) -> None:

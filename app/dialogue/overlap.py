@@ -56,6 +56,9 @@ def likely_no_more(step: Step) -> None:
 
 def begin(step: Step) -> None:
     """Speech has begun, or goes on, over the reply."""
+    if step.state.manual:  # it was for this that the button was pressed
+        interrupt(step)
+        return
     step.do(Duck())
     step.change_utterance(overlapping=True)
     step.set_timer(Timer.BARGE_IN, step.state.limits.barge_in_s)

@@ -17,7 +17,7 @@ def silence(step: Step) -> None:
 def unsilence(step: Step) -> None:
     """Go on from the same sample, as loud as it was."""
     reply = step.state.reply
-    if reply is not None and reply.held:
+    if reply is not None and reply.held and not step.state.left:
         step.do(Release())
         step.change_reply(held=False)
         expect(step)
@@ -26,7 +26,7 @@ def unsilence(step: Step) -> None:
 def resume(step: Step) -> None:
     """The user said nothing after all: go on from the same sample, at full volume."""
     reply = step.state.reply
-    if reply is None:
+    if reply is None or step.state.left:
         return
     unsilence(step)
     if reply.audible:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from app.audio.frames import Pcm
-from app.audio.playout import Playout
+from app.dialogue.options import SessionOptions
 
 WireEvent: TypeAlias = Mapping[str, Any]
 """A JSON object with a ``type``; names and fields are listed in docs/events.md."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastHeard:
+    """The last ``parley.heard`` that a client got before it lost the connection."""
+
+    reply_id: str
+    chars: int
 
 
 class EventSink(Protocol):
@@ -19,18 +28,36 @@ class EventSink(Protocol):
 
 
 class ConversationPort(Protocol):
-    """A running session as a transport sees it. All calls belong on the session's event loop."""
+    """One transport's seat in a running session. All calls belong on the session's event loop.
+
+    Once another transport has taken the session over, or this one has left it, calls do nothing.
+    """
 
     @property
     def id(self) -> str: ...
 
     @property
-    def playout(self) -> Playout:
-        """The transport pulls what the assistant says from here, at its own clock."""
+    def resume_token(self) -> str:
+        """Opens this session, and no other, to a transport that comes back. A secret of its client."""
+        ...
+
+    @property
+    def replaced(self) -> bool:
+        """Another transport has taken the session over."""
+        ...
+
+    @property
+    def underruns(self) -> int:
+        """Frames of a reply in mid-speech for which no sound was ready: audible gaps."""
         ...
 
     def push_audio(self, pcm: Pcm) -> None:
         """What the user says: 16 kHz mono int16, one 20 ms frame (320 samples) a call. Never blocks."""
+        ...
+
+    def pull_audio(self, count: int) -> Pcm:
+        """The next ``count`` samples of what the assistant says, int16 ``[count]`` at 48 kHz, silence where there is
+        nothing. The transport pulls at its own clock, and what it pulls counts as heard."""
         ...
 
     def receive(self, event: WireEvent) -> None:
@@ -41,16 +68,30 @@ class ConversationPort(Protocol):
         """End the session and free all it holds. Idempotent, and safe under cancellation."""
         ...
 
+    async def leave(self) -> None:
+        """The client was lost: the session waits ``server.resume_s`` for it to come back. Idempotent."""
+        ...
+
     async def wait_closed(self) -> None:
-        """Return once the session has ended, whoever ended it."""
+        """Return once the session has ended, whoever ended it, or this seat has been left or taken."""
         ...
 
 
 class SessionHost(Protocol):
     """Opens sessions; the server and the microphone are given one of these."""
 
-    async def open(self, send: EventSink, *, transport: str) -> ConversationPort:
+    async def open(self, send: EventSink, *, transport: str, options: SessionOptions | None = None) -> ConversationPort:
         """Start a session whose events go to ``send``. Raises SessionLimit."""
+        ...
+
+    async def resume(
+        self, token: str, send: EventSink, *, transport: str, heard: LastHeard | None = None
+    ) -> ConversationPort:
+        """Take up a session again. Whoever has it still is told that it was ``replaced``. Raises ResumeExpired."""
+        ...
+
+    def options(self, given: Any) -> SessionOptions:
+        """What a client asks for (a session object, docs/events.md). Raises InvalidRequest naming the key."""
         ...
 
     @property

@@ -33,10 +33,11 @@ def text(step: Step, reply: Reply, event: ReplyText) -> None:
     step.clear_timers(Timer.FIRST_TEXT)
     step.set_timer(Timer.STALL, step.state.limits.stall_timeout_s)
     trace = replace(reply.trace, first_text=reply.trace.first_text or step.now)
-    step.change_reply(text=reply.text + event.text, tokens=reply.tokens + event.tokens, trace=trace)
+    reply = step.change_reply(text=reply.text + event.text, tokens=reply.tokens + event.tokens, trace=trace)
+    if reply.silent:
+        step.change_reply(heard_chars=len(reply.text))
     if not reply.early:
-        ids = {"response_id": reply.id, "item_id": reply.id}
-        step.tell("response.output_audio_transcript.delta", **ids, delta=event.text)
+        answers.tell_text(step, reply, event.text)
 
 
 def text_ended(step: Step, event: ReplyTextEnded) -> None:
@@ -45,6 +46,9 @@ def text_ended(step: Step, event: ReplyTextEnded) -> None:
     step.clear_timers(Timer.FIRST_TEXT, Timer.STALL)
     if not reply.text.strip():
         _fail(step, Phrase.NO_ANSWER)
+        return
+    if reply.silent:
+        _end(step, "completed")
         return
     _expect_sound(step)
     if reply.audible:
@@ -142,7 +146,7 @@ def failed(step: Step, reply: Reply, event: ReplyFailed) -> None:
     _tell_error(step, event.stage, event.code, event.message)
     if event.code == "context_length_exceeded" and not reply.text and remembering.refused(step, reply):
         interrupt(step)
-        answers.begin_answer(step, reply.trace)
+        answers.begin_answer(step, reply.trace, silent=reply.silent)
     elif event.code == "overloaded":
         _fail(step, Phrase.BUSY)
     elif event.stage == "tts":
@@ -160,6 +164,8 @@ def overdue(step: Step, timer: Timer) -> None:
         _give_up_early(step)
     elif timer is Timer.FILLER:
         answers.fill(step)
+    elif timer is Timer.STALL and reply.pending_sound:  # nobody waits for the rest yet
+        step.set_timer(Timer.STALL, step.state.limits.stall_timeout_s)
     elif timer is Timer.PLAYBACK:
         _tell_error(step, "playback", "playback_stalled", "The client takes no sound any more; the reply was given up.")
         interrupt(step)
@@ -204,7 +210,9 @@ def _end_of_sound(step: Step) -> None:
         _end(step, "completed")
         return
     _end(step, "failed")
-    if reply.phrase is None:  # a line of Parley's own that fails is not followed by another
+    if reply.silent:
+        answers.tell_notice(step, reply.failed_with)
+    elif reply.phrase is None:  # a line of Parley's own that fails is not followed by another
         answers.begin_phrase(step, reply.failed_with)
 
 
@@ -229,14 +237,17 @@ def _end(step: Step, status: Literal["completed", "cancelled", "failed"]) -> Non
         turns.expect_partial(step)  # it began over the reply
     if reply.phrase is None:
         step.change(last_exchange_at=step.now)
-        step.tell(
-            "response.output_audio_transcript.done",
-            response_id=reply.id,
-            item_id=reply.id,
-            transcript=reply.heard_text,
-        )
+        _tell_done(step, reply)
         step.tell("response.done", response={"id": reply.id, "status": status, "usage": _usage(reply)})
         remembering.consider_summary(step)
+
+
+def _tell_done(step: Step, reply: Reply) -> None:
+    ids = {"response_id": reply.id, "item_id": reply.id}
+    if reply.silent:
+        step.tell("response.output_text.done", **ids, text=reply.heard_text)
+    else:
+        step.tell("response.output_audio_transcript.done", **ids, transcript=reply.heard_text)
 
 
 def _unheard(reply: Reply) -> str:
@@ -269,7 +280,8 @@ def _tell_timings(step: Step) -> None:
     """Once per answer that was heard."""
     reply = step.state.reply
     assert reply is not None
-    if reply.traced or not reply.audible or reply.phrase is not None or reply.trace.requested is None:
+    begun = reply.audible or (reply.silent and bool(reply.text))
+    if reply.traced or not begun or reply.phrase is not None or reply.trace.requested is None:
         return
     step.change_reply(traced=True)
     last_user = next((item.id for item in reversed(step.state.history) if item.role == "user"), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import secrets
 from collections import deque
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -19,12 +20,13 @@ from app.dialogue import commands as do
 from app.dialogue import events as ev
 from app.dialogue.listening import Listener
 from app.dialogue.machine import reduce
-from app.dialogue.ports import EventSink, WireEvent
+from app.dialogue.options import SessionOptions, parse_options
+from app.dialogue.ports import EventSink, LastHeard, WireEvent
 from app.dialogue.setup import budget, limits, sampling
-from app.dialogue.speaking import ReplySpeaker
+from app.dialogue.speaking import Manner, ReplySpeaker, write_reply
 from app.dialogue.stages import Stages
 from app.dialogue.state import Memory, State
-from app.dialogue.wire import Ping, parse
+from app.dialogue.wire import ClientEvent, Ping, Recording, Update, parse
 from app.errors import InvalidRequest, StageError
 from app.llm import ChatMessage, GenerateRequest, LlmEvent, TextDelta
 from app.llm.summary import Notes, write_summary
@@ -38,15 +40,26 @@ _END_TIMEOUT_S = 2.0
 
 
 class Session:
-    """One conversation. Implements ConversationPort; all methods belong on its event loop.
+    """One conversation. Transports reach it through a ``Seat``; all methods belong on its event loop.
 
     Every event goes through ``_post``, which runs the machine and carries out its commands at once
     and in order: between a sample being taken from the playout and the machine knowing of it, nothing
     else can happen.
     """
 
-    def __init__(self, session_id: str, stages: Stages, settings: Settings, send: EventSink) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        stages: Stages,
+        settings: Settings,
+        send: EventSink,
+        options: SessionOptions = SessionOptions(),  # noqa: B008 - immutable
+    ) -> None:
         self._id = session_id
+        self.resume_token = secrets.token_urlsafe(24)
+        self.left_at: float | None = None
+        """When the client was lost, on the loop's clock; None while it is there."""
+        self._options = options
         self._stages = stages
         self._settings = settings
         self._send = send
@@ -64,7 +77,9 @@ class Session:
         )
         self._state = State(
             limits=limits(settings, has_turn_model=stages.turn is not None),
-            system_prompt=settings.assistant.system_prompt,
+            system_prompt=self._system_prompt,
+            manual=options.turn_detection == "manual",
+            spoken=options.spoken,
             language=stages.phrases.language,
             memory=Memory(budget(settings, stages.llm.context_tokens)),
         )
@@ -76,9 +91,7 @@ class Session:
         self._alarm: asyncio.TimerHandle | None = None
         self._sent = 0
         self._group = asyncio.TaskGroup()
-        self._listener = Listener(
-            session_id, stages, settings.assistant.language, self._recorder, self._group, self._post
-        )
+        self._listener = Listener(session_id, stages, self._language, self._recorder, self._group, self._post)
         self._reply_task: asyncio.Task[None] | None = None
         self._draft_task: asyncio.Task[None] | None = None
         self._summary_task: asyncio.Task[None] | None = None
@@ -87,7 +100,7 @@ class Session:
         self._close_reason = ""
         self._runner = self._loop.create_task(self._run(), name=f"session {session_id}")
 
-    # ConversationPort
+    # What a seat uses
 
     @property
     def id(self) -> str:
@@ -115,19 +128,42 @@ class Session:
 
     def receive(self, event: WireEvent) -> None:
         try:
-            parsed = parse(event)
+            self._take(parse(event))
         except InvalidRequest as error:
             fields = {"type": "invalid_request_error", "code": error.code, "message": str(error)}
             self._tell("error", {"error": {**fields, "event_id": event.get("event_id")}})
-            return
-        if isinstance(parsed, Ping):
-            self._tell("parley.pong", {"id": parsed.id})
-        else:
-            self._post(parsed)
+
+    def _take(self, event: ClientEvent) -> None:
+        match event:
+            case Ping():
+                self._tell("parley.pong", {"id": event.id})
+            case Update():
+                self._update(event.session)
+            case Recording():
+                self._record(event.on)
+            case _:
+                self._post(event)
 
     async def started(self) -> None:
         """Return once the session can be talked to."""
         await self._started.wait()
+
+    async def leave(self) -> None:
+        """The client was lost; nothing is told until another takes its place."""
+        self._send = _nobody
+        self.left_at = self._loop.time()
+        self._post(ev.Left(self._recorder.position))
+        if self._state.closed:
+            await asyncio.shield(self._runner)
+
+    def take_up(self, send: EventSink, heard: LastHeard | None) -> None:
+        """``send`` is told everything from now on, and first what a client must know to go on."""
+        if self.left_at is None:
+            self._post(ev.Left(self._recorder.position))
+        self.left_at = None
+        self._send = send
+        self._tell_created(resumed=True)
+        self._post(ev.Returned(heard.reply_id, heard.chars) if heard is not None else ev.Returned())
 
     async def close(self, reason: str) -> None:
         self._post(ev.HungUp(reason))
@@ -158,18 +194,43 @@ class Session:
             self._tell("parley.closed", {"reason": self._close_reason})
 
     def _greet(self) -> None:
-        assistant, llm, tts = self._settings.assistant, self._settings.llm, self._settings.tts
-        session = {
-            "id": self._id,
-            "model": llm.model,
-            "voice": tts.voice or tts.backend,
-            "language": assistant.language,
-        }
-        self._tell("session.created", {"session": session})
+        self._tell_created(resumed=False)
         self._tell("parley.state", {"state": self._state.phase})
         self._arm()
-        if assistant.greeting:
-            self._post(ev.GreetingDue(assistant.greeting))
+        if greeting := self._settings.assistant.greeting:
+            self._post(ev.GreetingDue(greeting))
+
+    def _tell_created(self, *, resumed: bool) -> None:
+        resume = {"token": self.resume_token, "keep_s": self._settings.server.resume_s}
+        self._tell("session.created", {"session": {**self._described(), "resume": resume, "resumed": resumed}})
+
+    # What is this session's own
+
+    @property
+    def _system_prompt(self) -> str:
+        own = self._options.instructions
+        return self._settings.assistant.system_prompt if own is None else own
+
+    @property
+    def _language(self) -> str:
+        return self._options.language or self._settings.assistant.language
+
+    def _described(self) -> dict[str, Any]:
+        return {"id": self._id, **self._options.described(self._settings, self._stages.tts.default_voice)}
+
+    def _record(self, on: bool) -> None:
+        """The recording is made by the client, and only once this has been answered."""
+        if on and not self._settings.server.recording:
+            raise InvalidRequest("Calls may not be recorded here (server.recording = false).")
+        log_event(_log, "recording_by_client", session=self._id, on=on)
+        self._tell("parley.recording", {"on": on})
+
+    def _update(self, given: Any) -> None:
+        self._options = parse_options(given, self._settings, self._stages.tts.voices, self._options)
+        self._listener.language = self._language
+        manual = self._options.turn_detection == "manual"
+        self._post(ev.Configured(self._system_prompt, manual, self._options.spoken))
+        self._tell("session.updated", {"session": self._described()})
 
     def _tasks(self) -> list[asyncio.Task[None]]:
         own = (self._reply_task, self._draft_task, self._summary_task)
@@ -218,16 +279,15 @@ class Session:
                 self._listener.drop(command.utterance_id, command.revision)
             case do.Generate():
                 self._drop_draft()  # the worker keeps what it has read
-                self._playout.begin(command.generation)
-                self._speak(command.generation, self._stages.llm.generate(self._request(command.messages)))
+                request = self._request(command.messages, spoken=command.spoken)
+                self._reply(command.generation, self._stages.llm.generate(request), command.spoken)
             case do.Draft():
                 self._drop_draft()
                 self._draft_task = self._group.create_task(self._draft(command))
             case do.Summarise():
                 self._summary_task = self._group.create_task(self._summarise(command))
             case do.Say():
-                self._playout.begin(command.generation)
-                self._speak(command.generation, _fixed_text(command.text))
+                self._reply(command.generation, _fixed_text(command.text), command.spoken)
             case do.SayPhrase():
                 self._say_phrase(command)
             case do.Aside():
@@ -243,6 +303,9 @@ class Session:
                 self._playout.hold()
             case do.Release():
                 self._playout.release()
+            case do.Rewind():
+                self._playout.rewind(command.sample)
+                self._posted = command.sample
             case do.Duck():
                 self._playout.duck()
             case do.Unduck():
@@ -274,13 +337,18 @@ class Session:
 
     # Work
 
-    def _speak(self, generation: int, events: AsyncGenerator[LlmEvent, None]) -> None:
-        self._reply_task = self._group.create_task(self._guard_reply(generation, events))
+    def _reply(self, generation: int, events: AsyncGenerator[LlmEvent, None], spoken: bool) -> None:
+        if spoken:
+            self._playout.begin(generation)
+        self._reply_task = self._group.create_task(self._guard_reply(generation, events, spoken))
 
-    async def _guard_reply(self, generation: int, events: AsyncGenerator[LlmEvent, None]) -> None:
+    async def _guard_reply(self, generation: int, events: AsyncGenerator[LlmEvent, None], spoken: bool) -> None:
         try:
-            language = self._stages.phrases.language
-            await ReplySpeaker(generation, language, self._stages.tts, self._playout, self._post).run(events)
+            if spoken:
+                manner = Manner(self._stages.phrases.language, self._options.voice, self._options.speed)
+                await ReplySpeaker(generation, manner, self._stages.tts, self._playout, self._post).run(events)
+            else:
+                await write_reply(generation, events, self._post)
         except Exception as error:
             log_event(_log, "reply_broke", level=logging.ERROR, error=error, session=self._id)
             message = "The reply broke; see the server's log."
@@ -299,8 +367,8 @@ class Session:
         except Exception as error:
             log_event(_log, "draft_broke", level=logging.ERROR, error=error, session=self._id)
 
-    def _request(self, messages: tuple[ChatMessage, ...]) -> GenerateRequest:
-        return GenerateRequest(messages, sampling(self._settings), self._id, spoken=True)
+    def _request(self, messages: tuple[ChatMessage, ...], *, spoken: bool = True) -> GenerateRequest:
+        return GenerateRequest(messages, sampling(self._settings), self._id, spoken=spoken)
 
     async def _summarise(self, command: do.Summarise) -> None:
         try:
@@ -327,6 +395,10 @@ class Session:
         self._playout.write(command.generation, sound)
         self._playout.finish(command.generation)
         self._post(ev.ReplySoundEnded(command.generation, len(sound)))
+
+
+def _nobody(event: WireEvent) -> None:
+    """Whom a session tells what happens while its client is lost: who comes back is told what there is."""
 
 
 async def _fixed_text(text: str) -> AsyncGenerator[LlmEvent, None]:

@@ -37,6 +37,7 @@ def limits(settings: Settings, *, has_turn_model: bool) -> Limits:
         filler_s=settings.assistant.filler_after_s,
         hang_up_on_goodbye=settings.assistant.hang_up_on_goodbye,
         farewell=settings.assistant.farewell,
+        resume_s=settings.server.resume_s,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 
 from app.audio.frames import OUTPUT_RATE_HZ
 from app.audio.playout import Playout
@@ -30,14 +31,40 @@ _CLAUSES_AHEAD = 8
 """Text that may wait for the voice. Beyond this the language model's stream is read no further."""
 
 
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a reply is spoken. Empty and None are what the settings say."""
+
+    language: str
+    voice: str = ""
+    speed: float | None = None
+
+
+async def write_reply(generation: int, events: AsyncGenerator[LlmEvent, None], post: Callable[[Event], None]) -> None:
+    """A reply that is shown and not spoken: post its text, and what became of it."""
+    usage = None
+    try:
+        async with aclosing(events) as stream:
+            async for event in stream:
+                match event:
+                    case TextDelta(text=text, tokens=tokens):
+                        post(ReplyText(generation, text, tokens))
+                    case Finished():
+                        usage = event.usage
+    except StageError as error:
+        post(ReplyFailed(generation, "llm", error.code, str(error)))
+    else:
+        post(ReplyTextEnded(generation, usage))
+
+
 class ReplySpeaker:
     """Speaks the text of one generation and posts what happens. ``run`` ends when all sound is queued."""
 
     def __init__(
-        self, generation: int, language: str, tts: Synthesizer, playout: Playout, post: Callable[[Event], None]
+        self, generation: int, manner: Manner, tts: Synthesizer, playout: Playout, post: Callable[[Event], None]
     ) -> None:
         self._generation = generation
-        self._language = language
+        self._manner = manner
         self._tts = tts
         self._playout = playout
         self._post = post
@@ -51,7 +78,7 @@ class ReplySpeaker:
                 voice.cancel()
 
     async def _read(self, events: AsyncGenerator[LlmEvent, None]) -> bool:
-        splitter = ClauseSplitter(self._language)
+        splitter = ClauseSplitter(self._manner.language)
         usage = None
         try:
             async with aclosing(events) as stream:
@@ -87,7 +114,10 @@ class ReplySpeaker:
                 self._post(ClauseStarted(self._generation))
                 timer = ClauseTimer(clause, OUTPUT_RATE_HZ, first_sample=queued)
                 slack_s = self._playout.queued_samples / OUTPUT_RATE_HZ
-                async with aclosing(self._tts.synthesize(clause.spoken, slack_s=slack_s)) as chunks:
+                sound = self._tts.synthesize(
+                    clause.spoken, slack_s=slack_s, voice=self._manner.voice, speed=self._manner.speed
+                )
+                async with aclosing(sound) as chunks:
                     async for chunk in chunks:
                         pcm = resampler.process(chunk)
                         queued += len(pcm)

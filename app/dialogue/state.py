@@ -41,6 +41,10 @@ class Timer(StrEnum):
     """The answer takes long; say that it is coming."""
     PLAYBACK = "playback"
     """Sound is queued and the transport does not take it."""
+    COMMIT = "commit"
+    """The user has let go of the button, and the last of their words is on its way."""
+    RETURN = "return"
+    """The connection was lost, and nobody has come back."""
     AWAY = "away"
     """Nobody has said anything for a while: ask if the user is still there."""
     LEAVE = "leave"
@@ -85,6 +89,8 @@ class Limits:
     hang_up_on_goodbye: bool
     farewell: str
     """"": the model's."""
+    resume_s: float
+    """How long a session waits for a client that was lost; 0: it ends with the connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +102,8 @@ class Item:
     text: str
     pinned: bool = False
     """Stays in prompts however long the conversation gets."""
+    shown: bool = False
+    """It was read and not heard."""
     unheard: str = ""
     """Of an interrupted reply: how it would have gone on, from the clause that was cut."""
 
@@ -174,6 +182,8 @@ class Reply:
     id: str
     generation: int
     phrase: Phrase | None = None
+    silent: bool = False
+    """It is written and shown, and not spoken: what is shown counts as heard."""
     early: bool = False
     """Begun before the turn was over: nobody knows of it yet, and it may be dropped without a trace."""
     early_s: float = 0.0
@@ -256,6 +266,12 @@ class State:
     """The user has been asked if they are there, and has not said anything since."""
     leaving: bool = False
     """The goodbyes have been said."""
+    manual: bool = False
+    """Turns end when the client says so, and not at a pause."""
+    spoken: bool = True
+    """Replies are heard, unless one is asked for that is not."""
+    left: bool = False
+    """The client is not there: what the assistant has to say waits for it."""
     closed: bool = False
 
     @property
@@ -270,8 +286,9 @@ class State:
 
     @property
     def holding(self) -> bool:
-        """A reply is kept back because the user speaks. One that is audible already is ducked instead."""
-        return self.utterance is not None and self.reply is not None and not self.reply.audible
+        """A reply is kept back because the user speaks or is away. One that is audible already is ducked instead."""
+        waits = self.utterance is not None or self.left
+        return waits and self.reply is not None and not self.reply.audible
 
     @property
     def next_deadline(self) -> float | None:
@@ -283,7 +300,7 @@ def conversation(state: State) -> tuple[Item, ...]:
     reply = state.reply
     if reply is None or reply.phrase is not None or not reply.heard_text:
         return state.history
-    return (*state.history, Item(reply.id, "assistant", reply.heard_text))
+    return (*state.history, Item(reply.id, "assistant", reply.heard_text, shown=reply.silent))
 
 
 def system_message(system_prompt: str, memory: Memory) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from app.audio.frames import INPUT_RATE_HZ
 from app.audio.vad import SpeechStarted, SpeechStopped
-from app.dialogue import answers, overlap, playback, replies
+from app.dialogue import answers, manual, overlap, playback, replies
 from app.dialogue.commands import DropRecognition, Hold, JudgeTurn, Transcribe
 from app.dialogue.events import TurnJudged
 from app.dialogue.state import Item, Timer, Utterance
@@ -75,7 +75,8 @@ def _unheard_turn(step: Step) -> str:
     Whoever speaks now has not finished it, whatever the pause looked like.
     """
     state, reply = step.state, step.state.reply
-    answered = reply is not None and reply.phrase is None and not reply.audible and bool(state.history)
+    unheard = reply is not None and reply.phrase is None and not reply.audible and not (reply.silent and reply.text)
+    answered = unheard and bool(state.history)
     return state.answering if answered and state.history[-1].id == state.answering else ""
 
 
@@ -113,12 +114,14 @@ def speech_stopped(step: Step, event: SpeechStopped) -> None:
     step.do(Transcribe(utterance.id, segment, utterance.revision, utterance.start_sample, end_sample, known))
     step.clear_timers(Timer.BARGE_IN, Timer.PARTIAL)
     overlap.pause(step, utterance)
-    if limits.patience is not None:
-        step.set_timer(Timer.LOOK, max(0.0, limits.look_s - limits.silence_s))
-    step.set_timer(Timer.TURN_END, max(0.0, limits.turn_wait_s - limits.silence_s))
+    if not step.state.manual:
+        if limits.patience is not None:
+            step.set_timer(Timer.LOOK, max(0.0, limits.look_s - limits.silence_s))
+        step.set_timer(Timer.TURN_END, max(0.0, limits.turn_wait_s - limits.silence_s))
     step.set_timer(Timer.RECOGNITION, limits.recognition_timeout_s)
     stopped_ms = event.at_sample * 1000 // INPUT_RATE_HZ
     step.tell("input_audio_buffer.speech_stopped", item_id=utterance.id, audio_end_ms=stopped_ms)
+    manual.paused(step)
 
 
 def spoke_too_long(step: Step, at_sample: int) -> None:
@@ -157,6 +160,8 @@ def consider(step: Step) -> None:
     if utterance.over:
         _take_turn(step)
         return
+    if step.state.manual:
+        return
     wait_s = limits.turn_wait_s
     if limits.patience is not None:
         wait_s = patience_s(utterance.completeness, words, limits.patience)
@@ -172,7 +177,7 @@ def consider(step: Step) -> None:
 
 
 def _may_be_answered_early(step: Step, utterance: Utterance, words: str) -> bool:
-    wanted = step.state.limits.early_replies and not utterance.no_early and not step.state.typed
+    wanted = step.state.limits.early_replies and step.state.spoken and not utterance.no_early and not step.state.typed
     hushed = utterance.interrupted and asks_for_silence(words)
     return wanted and not hushed and ending(words) is not Ending.OPEN and not answers.may_be_known(step, words)
 
@@ -197,7 +202,7 @@ def _take_turn(step: Step) -> None:
     assert words
     early = reply is not None and reply.early
     waiting = step.state.holding and not early
-    if waiting and is_backchannel(words) and not _asks_for_more(step, utterance):
+    if waiting and not step.state.manual and is_backchannel(words) and not _asks_for_more(step, utterance):
         overlap.tell_backchannel(step, utterance, words)
         return
     nudged = waiting and is_nudge(words)
@@ -218,7 +223,8 @@ def _take_turn(step: Step) -> None:
     elif early:
         answers.adopt(step, utterance, words)
     else:
-        answers.begin_answer(step, utterance.trace, words=words, wasted_tokens=wasted_tokens)
+        silent = not step.state.spoken
+        answers.begin_answer(step, utterance.trace, words=words, wasted_tokens=wasted_tokens, silent=silent)
 
 
 def _add(step: Step, utterance: Utterance, words: str) -> tuple[Utterance, str]:

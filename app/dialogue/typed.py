@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.dialogue import answers, remembering, replies, turns
-from app.dialogue.events import TypedText
+from app.dialogue.events import AnswerRequested, TypedText
 from app.dialogue.state import Item
 from app.dialogue.step import Step
 from app.telemetry.trace import TurnTrace
@@ -24,7 +24,7 @@ def typed(step: Step, event: TypedText) -> None:
     )
 
 
-def answer_requested(step: Step) -> None:
+def answer_requested(step: Step, event: AnswerRequested) -> None:
     state = step.state
     unanswered = bool(state.history) and state.history[-1].role == "user" and state.reply is None
     if not state.typed and not unanswered:
@@ -35,4 +35,5 @@ def answer_requested(step: Step) -> None:
     words = " ".join(item.text for item in step.state.typed)
     turns.add_user_items(step, *step.state.typed)
     step.change(typed=())
-    answers.begin_answer(step, TurnTrace(), words=words)
+    spoken = step.state.spoken if event.spoken is None else event.spoken
+    answers.begin_answer(step, TurnTrace(), words=words, silent=not spoken)

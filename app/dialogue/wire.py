@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from app.dialogue.events import AnswerRequested, StopRequested, TypedText
+from app.dialogue.events import AnswerRequested, Committed, StopRequested, TypedText
+from app.dialogue.options import spoken_modality
 from app.dialogue.ports import WireEvent
 from app.errors import InvalidRequest
 
@@ -17,7 +18,21 @@ class Ping:
     id: Any
 
 
-ClientEvent: TypeAlias = TypedText | AnswerRequested | StopRequested | Ping
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Other options for this session; what it holds is looked at by ``parse_options``."""
+
+    session: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The client would like to record the call, or has ended its recording."""
+
+    on: bool
+
+
+ClientEvent: TypeAlias = TypedText | AnswerRequested | StopRequested | Committed | Update | Recording | Ping
 
 
 def parse(event: WireEvent) -> ClientEvent:
@@ -27,13 +42,33 @@ def parse(event: WireEvent) -> ClientEvent:
             item = event.get("item")
             return TypedText(_typed_text(item), _pinned(item))
         case "response.create":
-            return AnswerRequested()
+            return AnswerRequested(_spoken(event.get("response")))
         case "response.cancel":
             return StopRequested()
+        case "input_audio_buffer.commit":
+            return Committed()
+        case "session.update":
+            return Update(event.get("session"))
+        case "parley.recording":
+            if not isinstance(on := event.get("on"), bool):
+                raise InvalidRequest("parley.recording: on must be true or false.")
+            return Recording(on)
         case "parley.ping":
             return Ping(event.get("id"))
         case other:
             raise InvalidRequest(f"Unknown event type {str(other)[:80]!r}; docs/events.md lists those that are known.")
+
+
+def _spoken(response: Any) -> bool | None:
+    """None: as the session has it."""
+    if response is None:
+        return None
+    if not isinstance(response, dict):
+        raise InvalidRequest("response must be an object.")
+    if unknown := set(response) - {"output_modalities"}:
+        raise InvalidRequest(f"response.{str(min(unknown, key=str))[:80]} is unknown; known is output_modalities.")
+    given = response.get("output_modalities")
+    return None if given is None else spoken_modality(given, "response.output_modalities")
 
 
 def _pinned(item: Any) -> bool:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from app.audio.frames import FRAME_MS
-from app.dialogue.ports import ConversationPort, EventSink, SessionHost, WireEvent
+from app.dialogue.options import SessionOptions
+from app.dialogue.ports import ConversationPort, EventSink, LastHeard, SessionHost, WireEvent
 from app.telemetry.metrics import Metrics
 
 
@@ -18,15 +21,31 @@ class MeteredHost:
     def active(self) -> int:
         return self._host.active
 
-    async def open(self, send: EventSink, *, transport: str) -> ConversationPort:
-        session: ConversationPort | None = None
+    def options(self, given: Any) -> SessionOptions:
+        return self._host.options(given)
 
-        def send_counted(event: WireEvent) -> None:
-            self._metrics.observe(event)
-            if event.get("type") == "parley.closed" and session is not None:
-                self._metrics.underruns.inc(session.playout.underruns * FRAME_MS / 1000)
-            send(event)
-
-        session = await self._host.open(send_counted, transport=transport)
+    async def open(self, send: EventSink, *, transport: str, options: SessionOptions | None = None) -> ConversationPort:
+        sink = _CountingSink(send, self._metrics)
+        sink.port = await self._host.open(sink, transport=transport, options=options)
         self._metrics.sessions.labels(transport).inc()
-        return session
+        return sink.port
+
+    async def resume(
+        self, token: str, send: EventSink, *, transport: str, heard: LastHeard | None = None
+    ) -> ConversationPort:
+        sink = _CountingSink(send, self._metrics)
+        sink.port = await self._host.resume(token, sink, transport=transport, heard=heard)
+        return sink.port
+
+
+class _CountingSink:
+    def __init__(self, send: EventSink, metrics: Metrics) -> None:
+        self.port: ConversationPort | None = None
+        self._send = send
+        self._metrics = metrics
+
+    def __call__(self, event: WireEvent) -> None:
+        self._metrics.observe(event)
+        if event.get("type") == "parley.closed" and event.get("reason") != "replaced" and self.port is not None:
+            self._metrics.underruns.inc(self.port.underruns * FRAME_MS / 1000)
+        self._send(event)

@@ -164,7 +164,7 @@ class FileConversation:
             if self._outgoing:
                 self._active_at = loop.time()
             self.session.push_audio(self._outgoing.pop(0) if self._outgoing else silence)
-            self._incoming.append(self.session.playout.read(OUTPUT_FRAME))
+            self._incoming.append(self.session.pull_audio(OUTPUT_FRAME))
             if not self._outgoing:
                 self._changed.set()
             due += FRAME_MS / 1000

@@ -37,6 +37,7 @@ LIMITS = Limits(
     filler_s=2.5,
     hang_up_on_goodbye=True,
     farewell="",
+    resume_s=60.0,
 )
 WORD_SAMPLES = 9600
 WORDS = ["one ", "two, ", "three ", "four. ", "five ", "six "]

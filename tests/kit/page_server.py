@@ -32,6 +32,7 @@ class PageServer:
 async def page_server(host: ScriptedHost, port: int = 0, **server: object) -> AsyncIterator[PageServer]:
     """Serve on a free loopback port; ``server`` are keys of the [server] section."""
     settings = Settings.model_validate({"server": server})
+    host.settings = settings
     sock = bind("127.0.0.1", port)
     app = create_app(settings, host, WebRtcCalls(host, settings.server))
     ready = asyncio.Event()

@@ -43,10 +43,20 @@ class RecordingSession:
         self.frames.append(pcm.copy())
         self._on_frame(self, pcm)
 
+    resume_token = "recording"
+    replaced = False
+    underruns = 0
+
+    def pull_audio(self, count: int) -> Pcm:
+        return self.playout.read(count)
+
     def receive(self, event: WireEvent) -> None:
         return None
 
     async def close(self, reason: str) -> None:
+        self._closed.set()
+
+    async def leave(self) -> None:
         self._closed.set()
 
     async def wait_closed(self) -> None:

@@ -10,17 +10,32 @@ import numpy as np
 
 from app.audio.frames import OUTPUT_RATE_HZ, Pcm
 from app.audio.playout import Playout
-from app.dialogue.ports import EventSink, WireEvent
-from app.errors import SessionLimit
+from app.config import Settings
+from app.dialogue.options import SessionOptions, parse_options
+from app.dialogue.ports import EventSink, LastHeard, WireEvent
+from app.errors import InvalidRequest, ResumeExpired, SessionLimit
+
+VOICES = ("test", "other")
 
 
 class ScriptedSession:
-    """Keeps what it is given; ``send`` speaks to the client."""
+    """Keeps what it is given; ``send`` speaks to the client. ``history`` is what one that comes back is told."""
 
     def __init__(
-        self, session_id: str, send: EventSink, on_event: Callable[[ScriptedSession, WireEvent], None]
+        self,
+        session_id: str,
+        send: EventSink,
+        on_event: Callable[[ScriptedSession, WireEvent], None],
+        settings: Settings,
+        options: SessionOptions,
     ) -> None:
         self.id = session_id
+        self.resume_token = f"token of {session_id}"
+        self.settings = settings
+        self.options = options
+        self.history: list[dict[str, Any]] = []
+        self.heard: LastHeard | None = None
+        self.left = False
         self.playout = Playout()
         self.received: list[WireEvent] = []
         self.frames = 0
@@ -74,7 +89,18 @@ class ScriptedSession:
         self.playout.write(self._generation, (8000 * np.sin(2 * np.pi * hz * times)).astype(np.int16))
         self.playout.finish(self._generation)
 
-    # ConversationPort
+    def created(self, *, resumed: bool = False) -> None:
+        resume = {"token": self.resume_token, "keep_s": self.settings.server.resume_s}
+        session = {"id": self.id, **self.options.described(self.settings, VOICES[0]), "resume": resume}
+        self.send("session.created", session={**session, "resumed": resumed})
+
+    def take_up(self, send: EventSink, heard: LastHeard | None) -> None:
+        self._send, self.heard, self.left = send, heard, False
+        self.created(resumed=True)
+        self.send("parley.history", items=self.history)
+        self.state("listening")
+
+    # What a seat passes on
 
     def push_audio(self, pcm: Pcm) -> None:
         self.frames += 1
@@ -85,7 +111,19 @@ class ScriptedSession:
             self.send("parley.pong", id=event.get("id"))
             return
         self.received.append(event)
+        if event["type"] == "session.update":
+            self._update(event.get("session"))
+        if event["type"] == "parley.recording":
+            self.send("parley.recording", on=event["on"])
         self._on_event(self, event)
+
+    def _update(self, given: Any) -> None:
+        try:
+            self.options = parse_options(given, self.settings, VOICES, self.options)
+        except InvalidRequest as error:
+            self.send("error", error={"type": "invalid_request_error", "code": error.code, "message": str(error)})
+        else:
+            self.send("session.updated", session={"id": self.id, **self.options.described(self.settings, VOICES[0])})
 
     async def close(self, reason: str) -> None:
         if self.close_reason is None:
@@ -97,6 +135,48 @@ class ScriptedSession:
         await self._closed.wait()
 
 
+class ScriptedSeat:
+    """A ConversationPort over a ScriptedSession."""
+
+    def __init__(self, session: ScriptedSession) -> None:
+        self.session = session
+        self.id = session.id
+        self.resume_token = session.resume_token
+        self.replaced = False
+        self.underruns = 0
+        self.gone = asyncio.Event()
+
+    def push_audio(self, pcm: Pcm) -> None:
+        if not self.gone.is_set():
+            self.session.push_audio(pcm)
+
+    def pull_audio(self, count: int) -> Pcm:
+        return np.zeros(count, np.int16) if self.gone.is_set() else self.session.playout.read(count)
+
+    def receive(self, event: WireEvent) -> None:
+        if not self.gone.is_set():
+            self.session.receive(event)
+
+    async def close(self, reason: str) -> None:
+        if not self.gone.is_set():
+            await self.session.close(reason)
+
+    async def leave(self) -> None:
+        if not self.gone.is_set():
+            self.gone.set()
+            self.session.left = True
+            if not self.session.settings.server.resume_s:
+                await self.session.close("connection_lost")
+
+    async def wait_closed(self) -> None:
+        gone, closed = asyncio.ensure_future(self.gone.wait()), asyncio.ensure_future(self.session.wait_closed())
+        try:
+            await asyncio.wait({gone, closed}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+            closed.cancel()
+
+
 class ScriptedHost:
     """Opens ScriptedSessions; ``on_event`` sees every client event but the heartbeat."""
 
@@ -105,20 +185,47 @@ class ScriptedHost:
         *,
         limit: int = 8,
         on_event: Callable[[ScriptedSession, WireEvent], None] = lambda session, event: None,
+        settings: Settings | None = None,
     ) -> None:
         self.limit = limit
         self.on_event = on_event
+        self.settings = settings or Settings()
         self.sessions: list[ScriptedSession] = []
+        self._seats: dict[str, tuple[ScriptedSeat, EventSink]] = {}
 
     @property
     def active(self) -> int:
         return sum(session.close_reason is None for session in self.sessions)
 
-    async def open(self, send: EventSink, *, transport: str) -> ScriptedSession:
+    def options(self, given: Any) -> SessionOptions:
+        return parse_options(given, self.settings, VOICES)
+
+    async def open(self, send: EventSink, *, transport: str, options: SessionOptions | None = None) -> ScriptedSeat:
         if self.active >= self.limit:
             raise SessionLimit(f"All {self.limit} sessions are in use (server.max_sessions); try again later.")
-        session = ScriptedSession(f"s_{len(self.sessions)}", send, lambda s, e: self.on_event(s, e))
+        session_id = f"s_{len(self.sessions)}"
+        session = ScriptedSession(
+            session_id, send, lambda s, e: self.on_event(s, e), self.settings, options or SessionOptions()
+        )
         self.sessions.append(session)
-        session.send("session.created", session={"id": session.id, "model": "test", "voice": "test", "language": "en"})
+        session.created()
         session.state("listening")
-        return session
+        return self._seat(session, send)
+
+    async def resume(
+        self, token: str, send: EventSink, *, transport: str, heard: LastHeard | None = None
+    ) -> ScriptedSeat:
+        before, old = self._seats.get(token, (None, None))
+        if before is None or old is None or before.session.close_reason is not None:
+            raise ResumeExpired("That call is over: begin a new one.")
+        if not before.gone.is_set():
+            before.replaced = True
+            before.gone.set()
+            old({"type": "parley.closed", "event_id": "event_1", "reason": "replaced"})
+        before.session.take_up(send, heard)
+        return self._seat(before.session, send)
+
+    def _seat(self, session: ScriptedSession, send: EventSink) -> ScriptedSeat:
+        seat = ScriptedSeat(session)
+        self._seats[session.resume_token] = (seat, send)
+        return seat

@@ -10,6 +10,7 @@ import pytest
 
 from app.cli.main import main
 from app.dialogue.ports import EventSink
+from app.dialogue.seat import Seat
 from app.dialogue.session import Session
 from app.transports.files import FileConversation
 from tests.kit.script import FakeRecognizer, Script
@@ -26,11 +27,11 @@ class OneSession:
         self._script = script
         self.active = 1
 
-    async def open(self, send: EventSink, *, transport: str) -> Session:
+    async def open(self, send: EventSink, *, transport: str) -> Seat:
         stages = self._script.session._stages
         session = Session("sess_files", stages, self._script.settings, send)
         await session.started()
-        return session
+        return Seat(session, send)
 
 
 def conversation(script: Script) -> FileConversation:

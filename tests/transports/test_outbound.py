@@ -17,7 +17,7 @@ from tests.kit.virtual_time import run_virtual
 
 def test_packets_leave_every_20_ms_however_long_the_sending_takes() -> None:
     async def main() -> None:
-        track = PacedTrack(Playout())
+        track = PacedTrack(Playout().read)
         loop = asyncio.get_running_loop()
         times, stamps = [], []
         for index in range(200):
@@ -38,7 +38,7 @@ def test_all_tracks_keep_one_beat() -> None:
 
         async def read(after_s: float) -> None:
             await asyncio.sleep(after_s)
-            track = PacedTrack(Playout())
+            track = PacedTrack(Playout().read)
             for _ in range(5):
                 await track.recv()
                 beats.add(round(loop.time() * 1e6) % 20_000)
@@ -51,7 +51,7 @@ def test_all_tracks_keep_one_beat() -> None:
 
 def test_after_a_standstill_the_time_is_skipped_and_not_sent_in_a_burst() -> None:
     async def main() -> None:
-        track = PacedTrack(Playout())
+        track = PacedTrack(Playout().read)
         loop = asyncio.get_running_loop()
         for _ in range(5):
             packet = await track.recv()
@@ -69,7 +69,7 @@ def test_what_the_playout_holds_is_what_is_heard_and_counted() -> None:
     async def main() -> None:
         played: list[int] = []
         playout = Playout(on_played=lambda generation, samples: played.append(samples))
-        track, decoder = PacedTrack(playout), SpeechDecoder()
+        track, decoder = PacedTrack(playout.read), SpeechDecoder()
         tone = (8000 * np.sin(2 * np.pi * 500 * np.arange(OUTPUT_RATE_HZ // 2) / OUTPUT_RATE_HZ)).astype(np.int16)
         playout.begin(1)
         playout.write(1, tone)
@@ -84,7 +84,7 @@ def test_what_the_playout_holds_is_what_is_heard_and_counted() -> None:
 
 
 async def test_a_stopped_track_gives_no_more() -> None:
-    track = PacedTrack(Playout())
+    track = PacedTrack(Playout().read)
     track.stop()
     with pytest.raises(MediaStreamError):
         await track.recv()

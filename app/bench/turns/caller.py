@@ -13,7 +13,9 @@ from app.audio.frames import FRAME_MS, INPUT_FRAME, INPUT_RATE_HZ, OUTPUT_FRAME,
 from app.audio.resample import Resampler
 from app.bench.turns.cases import Case, Echo, Must
 from app.bench.turns.scene import Scene
-from app.dialogue.ports import ConversationPort, SessionHost, WireEvent
+from app.dialogue.host import Host
+from app.dialogue.ports import WireEvent
+from app.dialogue.session import Session
 
 _TICK_S = FRAME_MS / 1000
 _ANSWER_S = 6.0
@@ -156,7 +158,7 @@ class _Course:
         return told and heard >= _AUDIBLE_S and done_s > 2 * _AUDIBLE_S
 
 
-async def hold(host: SessionHost, case: Case, scene: Scene) -> Log:
+async def hold(host: Host, case: Case, scene: Scene) -> Log:
     """Hold ``case`` with a session of its own. Its sound takes as long as it lasts."""
     loop = asyncio.get_running_loop()
     course = _Course(case, scene)
@@ -165,7 +167,7 @@ async def hold(host: SessionHost, case: Case, scene: Scene) -> Log:
     def take(event: WireEvent) -> None:
         course.happenings.append(Happening(loop.time() - began_s, dict(event)))
 
-    session = await host.open(take, transport="bench")
+    session = (await host.open(take, transport="bench")).session
     try:
         began_s = loop.time()
         return await _run(session, course)
@@ -173,7 +175,7 @@ async def hold(host: SessionHost, case: Case, scene: Scene) -> Log:
         await session.close("done")
 
 
-async def _run(session: ConversationPort, course: _Course) -> Log:
+async def _run(session: Session, course: _Course) -> Log:
     scene, loop = course.scene, asyncio.get_running_loop()
     echo = _EchoPath(course.case.echo) if course.case.echo is not None else None
     user: list[Pcm] = []

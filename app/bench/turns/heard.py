@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.audio.frames import FRAME_MS, OUTPUT_FRAME, Pcm
 from app.bench.turns.caller import AUDIBLE, Log
-from app.dialogue.ports import SessionHost, WireEvent
+from app.dialogue.host import Host
+from app.dialogue.ports import WireEvent
 from app.errors import StageTimeout
 
 _REFERENCE_S = 20.0
@@ -91,7 +91,7 @@ def _same_voice(gain_db: NDArray[np.float64]) -> bool:
     return not len(known) or float(np.median(np.abs(known))) < _SAME_DB
 
 
-async def undisturbed(host: SessionHost) -> Pcm:
+async def undisturbed(host: Host) -> Pcm:
     """The greeting of ``host``'s sessions, int16 ``[n]`` at 48 kHz, read as fast as it is made. Raises StageTimeout."""
     done = asyncio.Event()
 
@@ -99,7 +99,7 @@ async def undisturbed(host: SessionHost) -> Pcm:
         if event["type"] == "response.done":
             done.set()
 
-    session: Any = await host.open(take, transport="bench")
+    session = (await host.open(take, transport="bench")).session
     sound: list[Pcm] = []
     try:
         async with asyncio.timeout(_REFERENCE_S):

@@ -1,17 +1,17 @@
-"""The assistant's track: 20 ms packets at a clock of its own, read from the playout."""
+"""The assistant's track: 20 ms packets at a clock of its own."""
 
 from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
 from typing import Any
 
 from aiortc import MediaStreamTrack
 from aiortc.mediastreams import MediaStreamError
 from av.packet import Packet
 
-from app.audio.frames import FRAME_MS, OUTPUT_FRAME
-from app.audio.playout import Playout
+from app.audio.frames import FRAME_MS, OUTPUT_FRAME, Pcm
 from app.transports.webrtc.opus import TIME_BASE, SpeechEncoder
 
 _FRAME_S = FRAME_MS / 1000
@@ -28,9 +28,10 @@ class PacedTrack(MediaStreamTrack):
 
     kind = "audio"
 
-    def __init__(self, playout: Playout) -> None:
+    def __init__(self, pull: Callable[[int], Pcm]) -> None:
+        """``pull`` gives that many samples of sound, int16 at 48 kHz."""
         super().__init__()
-        self._playout = playout
+        self._pull = pull
         self._encoder = SpeechEncoder()
         self._due: float | None = None
         self._pts = 0
@@ -47,7 +48,7 @@ class PacedTrack(MediaStreamTrack):
             skipped = int((now - self._due) / _FRAME_S)
             self._due += skipped * _FRAME_S
             self._pts += skipped * OUTPUT_FRAME
-        packet = Packet(self._encoder.encode(self._playout.read(OUTPUT_FRAME)))
+        packet = Packet(self._encoder.encode(self._pull(OUTPUT_FRAME)))
         packet.pts = self._pts
         packet.time_base = TIME_BASE
         self._pts += OUTPUT_FRAME
