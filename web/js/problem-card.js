@@ -15,6 +15,7 @@ const WAYS = {
   server_closed: ["reconnect", "dismiss"],
   idle: ["reconnect", "dismiss"],
   microphone_lost: ["microphone", "dismiss"],
+  microphone_replaced: ["settings", "dismiss"],
   session_trouble: ["dismiss"],
 };
 
