@@ -201,6 +201,8 @@ class AudioSettings(Section):
     """Local microphone: listen only while the space bar has opened it."""
     wake_word: str = ""
     """Local microphone: listen only after this word; one of those that ``--wake-word help`` lists."""
+    wake_silence_s: float = Field(15.0, ge=2.0)
+    """With a wake word: the microphone sleeps again once nobody has spoken for this long."""
     output_buffer_s: float = Field(30.0, gt=0.5)
     """How far ahead of the listener a reply may be synthesised."""
 
