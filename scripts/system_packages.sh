@@ -1,11 +1,11 @@
 #!/bin/sh
 # Installs the system packages for `run` or `test` where it may; otherwise prints the command and goes on.
 # All can be done without: the microphone needs PortAudio, the language model is several times as fast with a C
-# compiler (it builds its kernels for this very processor), and the tests want a browser and sound.
+# compiler (it builds its kernels for this very processor), and the tests want browsers and sound.
 set -eu
 packages="libportaudio2 libasound2-plugins gcc libc6-dev"
 if [ "${1:-run}" = test ]; then
-    packages="$packages chromium pulseaudio pulseaudio-utils iproute2"
+    packages="$packages chromium firefox-esr pulseaudio pulseaudio-utils iproute2"
 fi
 command -v dpkg-query >/dev/null 2>&1 || { echo "Not a Debian system; the local microphone needs PortAudio, fast language models a C compiler."; exit 0; }
 missing=""
