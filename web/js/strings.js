@@ -1,9 +1,10 @@
 // Every sentence of the page, in both languages, collected from strings/: one file per subject.
 
 import * as call from "./strings/call.js";
+import * as check from "./strings/check.js";
 import * as settings from "./strings/settings.js";
 
-const subjects = [call, settings];
+const subjects = [call, check, settings];
 const merged = (tag) => Object.assign({}, ...subjects.map((subject) => subject[tag]));
 const en = merged("en");
 const tables = { en, zh: merged("zh") };
