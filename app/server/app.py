@@ -14,7 +14,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 
 from app.config.settings import Settings
 from app.dialogue.ports import SessionHost
@@ -27,9 +27,11 @@ from app.server.openai import OpenAIApi, api_error, from_http
 from app.server.page import WEB_ROOT, Page
 from app.server.replies import error_response
 from app.server.signalling import Signalling
+from app.server.socket import SocketEndpoint, SocketService
 from app.server.status import Status
 from app.telemetry.log import log_event
 from app.telemetry.metrics import Metrics
+from app.transports.websocket import SocketCalls
 
 _log = logging.getLogger("parley.server")
 
@@ -52,14 +54,15 @@ def create_app(
 ) -> Starlette:
     """Assemble the server.
 
-    ``calls`` carries the calls (None: neither page nor signalling), ``host`` is asked how many sessions are
-    open, ``llm`` answers under /v1 (None: no API), ``stages_ready`` gives the readiness of each stage by name.
+    ``calls`` carries the calls (None: neither page nor signalling), ``host`` opens those over WebSockets and is asked
+    how many sessions are open, ``llm`` answers under /v1 (None: no API), ``stages_ready`` gives the readiness of each stage by name.
     When the application shuts down all calls are ended.
     """
     access = access or Access.from_settings(settings.server)
     metrics = metrics or Metrics()
     status = Status(settings, host, access, metrics, stages_ready)
     checks = Checks(settings.server, metrics)
+    sockets = SocketCalls(host, settings.server) if host is not None and calls is not None else None
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -70,8 +73,7 @@ def create_app(
             lag.cancel()
             await asyncio.wait([lag])
             await checks.close_all()
-            if calls is not None:
-                await _close_calls(calls)
+            await _close_calls(*(service for service in (calls, sockets) if service is not None))
 
     middleware = [Middleware(Guard, access=access)]
     if settings.server.allowed_origins:
@@ -102,6 +104,8 @@ def create_app(
             *checks.routes,
             Mount("/", Page(web_root), name="page"),
         ]
+    if sockets is not None:
+        routes.insert(0, WebSocketRoute("/call", SocketEndpoint(sockets, metrics)))
     return Starlette(
         routes=routes,
         middleware=middleware,
@@ -110,10 +114,10 @@ def create_app(
     )
 
 
-async def _close_calls(calls: CallService) -> None:
+async def _close_calls(*services: CallService | SocketService) -> None:
     try:
         async with asyncio.timeout(CLOSE_TIMEOUT_S):
-            await calls.close_all()
+            await asyncio.gather(*(service.close_all() for service in services))
     except TimeoutError:
         log_event(_log, "calls_not_closed_in_time", level=logging.WARNING, limit_s=CLOSE_TIMEOUT_S)
 

@@ -1,6 +1,9 @@
-"""The ASGI layer around every request: Host, Origin and token checks, and the security headers."""
+"""The ASGI layer around every request and WebSocket: Host, Origin and token checks, and the security headers."""
 
 from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
@@ -8,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.server.access import Access
 from app.server.openai import ApiError
-from app.server.replies import error_response
+from app.server.replies import deny, error_response
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self' blob:; "
@@ -26,6 +29,9 @@ _HEADERS = {
 
 _OPEN_PATHS = frozenset({"/healthz", "/readyz", "/config.json"})
 """Asked before a token is known; they tell nothing worth one without it."""
+TOKEN_SUBPROTOCOL = "parley.token."
+_WRONG_HOST = "This server answers only to localhost; for another name add its origin to server.allowed_origins."
+_WRONG_ORIGIN = "Pages of this origin may not use this server; add it to server.allowed_origins to let them."
 _SIGNALLING = ("/offer", "/calls/", "/check/")
 _API = "/v1/"
 _GUARDED = (*_SIGNALLING, _API, "/metrics")
@@ -39,38 +45,34 @@ class Guard:
         self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
 
         async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            if message["type"] in ("http.response.start", "websocket.http.response.start"):
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
-        refusal = self._refusal(scope)
-        await (refusal or self._app)(scope, receive, send_with_headers)
+        is_socket = scope["type"] == "websocket"
+        refusal = self._socket_refusal(scope) if is_socket else self._refusal(scope)
+        if refusal is not None and is_socket:
+            await deny(refusal, scope, receive, send_with_headers)
+        else:
+            await (refusal or self._app)(scope, receive, send_with_headers)
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         host, path = headers.get("host"), scope["path"]
         refuse = _refuse_api if path.startswith(_API) else _refuse
         if not self._access.accepts_host(host):
-            return refuse(
-                421,
-                "wrong_host",
-                "This server answers only to localhost; for another name add its origin to server.allowed_origins.",
-            )
+            return refuse(421, "wrong_host", _WRONG_HOST)
         if path in _OPEN_PATHS or not path.startswith(_GUARDED) or scope["method"] == "OPTIONS":
             return None
         if path.startswith((*_SIGNALLING, _API)) and not self._access.accepts_origin(headers.get("origin"), host):
-            return refuse(
-                403,
-                "wrong_origin",
-                "Pages of this origin may not use this server; add it to server.allowed_origins to let them.",
-            )
+            return refuse(403, "wrong_origin", _WRONG_ORIGIN)
         is_api = path.startswith(_API)
         accepts = self._access.accepts_api_key if is_api else self._access.accepts_token
         if not accepts(headers.get("authorization")):
@@ -81,6 +83,35 @@ class Guard:
                 f"{', or one of server.api_keys' if is_api else ''}), as Authorization: Bearer.",
             )
         return None
+
+    def _socket_refusal(self, scope: Scope) -> Response | None:
+        """No WebSocket is open to everyone: other than for requests, browsers let any page begin one."""
+        headers = Headers(scope=scope)
+        host = headers.get("host")
+        if not self._access.accepts_host(host):
+            return _refuse(421, "wrong_host", _WRONG_HOST)
+        if not self._access.accepts_origin(headers.get("origin"), host):
+            return _refuse(403, "wrong_origin", _WRONG_ORIGIN)
+        if not self._access.accepts_token(headers.get("authorization") or _bearer(scope["subprotocols"])):
+            return _refuse(
+                401,
+                "wrong_token",
+                "This server wants the token that it printed at start (or server.token), as Authorization: Bearer, "
+                f"or base64url after {TOKEN_SUBPROTOCOL} as a second subprotocol.",
+            )
+        return None
+
+
+def _bearer(subprotocols: Iterable[str]) -> str | None:
+    """The token as a header would have it: a page can give its WebSocket no headers, only subprotocols."""
+    for name in subprotocols:
+        if name.startswith(TOKEN_SUBPROTOCOL):
+            encoded = name.removeprefix(TOKEN_SUBPROTOCOL)
+            try:
+                return "Bearer " + base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
+            except ValueError:
+                return None
+    return None
 
 
 def _refuse(status: int, code: str, message: str) -> Response:

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import math
 
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
 
-from app.errors import InvalidRequest, Overloaded, ParleyError, SessionLimit, StageTimeout, StageUnavailable
+from app.errors import (
+    InvalidRequest,
+    Overloaded,
+    ParleyError,
+    ResumeExpired,
+    SessionLimit,
+    StageTimeout,
+    StageUnavailable,
+)
 
 _SESSION_RETRY_S = 10
 """Calls last minutes: asking again sooner only costs."""
+CLOSE_CODES_FROM = 4000
+"""A WebSocket that is refused is closed with this plus the status that an HTTP response would have."""
 
 
 def error_response(
@@ -30,6 +41,8 @@ def from_parley_error(error: ParleyError) -> JSONResponse:
     match error:
         case InvalidRequest():
             return error_response(400, error.code, message)
+        case ResumeExpired():
+            return error_response(410, error.code, message)
         case SessionLimit():
             return error_response(503, error.code, message, retry_after_s=_SESSION_RETRY_S)
         case Overloaded():
@@ -40,3 +53,11 @@ def from_parley_error(error: ParleyError) -> JSONResponse:
             return error_response(504, error.code, message)
         case _:
             return error_response(500, error.code, message)
+
+
+async def deny(response: Response, scope: Scope, receive: Receive, send: Send) -> None:
+    """Refuse a WebSocket before it is accepted: with ``response`` where the ASGI server can send one."""
+    if "websocket.http.response" in scope.get("extensions", {}):
+        await response(scope, receive, send)
+    else:
+        await send({"type": "websocket.close", "code": CLOSE_CODES_FROM + response.status_code, "reason": ""})

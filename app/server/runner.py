@@ -15,6 +15,8 @@ from starlette.types import ASGIApp
 from app.errors import ConfigError
 from app.server.access import Access, is_loopback
 from app.server.ending import Ending
+from app.server.websocket_protocol import BoundedWebSocket
+from app.transports.events import MESSAGE_LIMIT
 
 _BACKLOG = 128
 _REQUEST_GRACE_S = 0.6
@@ -128,7 +130,9 @@ async def serve(app: ASGIApp, sock: socket.socket, *, on_ready: Callable[[], Non
         server_header=False,
         timeout_graceful_shutdown=_HTTP_GRACE_S,
         timeout_keep_alive=30,
-        ws="none",
+        ws=BoundedWebSocket,
+        ws_max_size=MESSAGE_LIMIT,
+        ws_per_message_deflate=False,
         h11_max_incomplete_event_size=32 * 1024,
     )
     server = _Server(config, on_ready)

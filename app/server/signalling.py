@@ -1,4 +1,4 @@
-"""``POST /offer`` opens a call, ``DELETE /calls/{id}`` ends it."""
+"""``POST /offer`` opens a call, ``DELETE /calls/{id}`` ends it, with ``?leave=1`` for the time being."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from app.server.calls import CallService
 from app.server.replies import error_response, from_parley_error
 from app.telemetry.log import log_event
 from app.telemetry.metrics import Metrics
+from app.transports.start import Start, read_start
 
 _log = logging.getLogger("parley.server")
 
@@ -40,8 +41,8 @@ class Signalling:
             )
         self._answering += 1
         try:
-            sdp, kind = _parse_offer(await _read_body(request))
-            answer = await self._calls.offer(sdp, kind)
+            sdp, kind, start = _parse_offer(await _read_body(request))
+            answer = await self._calls.offer(sdp, kind, start)
         except ParleyError as error:
             self._metrics.refused.labels(error.code).inc()
             log_event(_log, "offer_refused", code=error.code, reason=str(error))
@@ -53,7 +54,8 @@ class Signalling:
 
     async def hang_up(self, request: Request) -> Response:
         """Idempotent, so that a page that leaves need not know whether the server ended the call first."""
-        await self._calls.hang_up(request.path_params["call_id"])
+        leave = request.query_params.get("leave", "") not in ("", "0")
+        await self._calls.hang_up(request.path_params["call_id"], leave=leave)
         return Response(status_code=204)
 
 
@@ -64,11 +66,11 @@ async def _read_body(request: Request) -> bytes:
         raise InvalidRequest("The client went away before its offer was complete.") from None
 
 
-def _parse_offer(body: bytes) -> tuple[str, str]:
+def _parse_offer(body: bytes) -> tuple[str, str, Start]:
     try:
         offer = json.loads(body)
     except (ValueError, RecursionError):
-        raise InvalidRequest("The offer is not valid JSON; send {sdp, type}.") from None
+        raise InvalidRequest("The offer is not valid JSON; send {sdp, type, session?, resume?}.") from None
     if not isinstance(offer, dict):
         raise InvalidRequest("The offer must be a JSON object with sdp and type.")
     sdp, kind = offer.get("sdp"), offer.get("type")
@@ -76,4 +78,4 @@ def _parse_offer(body: bytes) -> tuple[str, str]:
         raise InvalidRequest('The field type must be "offer".')
     if not isinstance(sdp, str) or not sdp.startswith("v=0"):
         raise InvalidRequest("The field sdp must be a session description (RFC 8866), which begins with v=0.")
-    return sdp, kind
+    return sdp, kind, read_start(offer)

@@ -8,11 +8,13 @@ import httpx
 import pytest
 
 from app.config.settings import Settings
-from app.errors import InvalidRequest, Overloaded, ParleyError, SessionLimit, StageUnavailable
+from app.dialogue.ports import LastHeard
+from app.errors import InvalidRequest, Overloaded, ParleyError, ResumeExpired, SessionLimit, StageUnavailable
 from app.server import Answer, MeteredHost, create_app
 from app.server.guard import CONTENT_SECURITY_POLICY
 from app.server.signalling import BODY_LIMIT
 from app.telemetry.metrics import Metrics
+from app.transports.start import AFRESH, Start
 from tests.kit.scripted_session import ScriptedHost
 
 OFFER = {"sdp": "v=0\r\no=- 1 1 IN IP4 0.0.0.0\r\n", "type": "offer"}
@@ -24,19 +26,22 @@ class Calls:
     def __init__(self) -> None:
         self.raises: Exception | None = None
         self.hung_up: list[str] = []
+        self.left: list[str] = []
+        self.start = AFRESH
         self.gate: asyncio.Event | None = None
         self.offers = 0
 
-    async def offer(self, sdp: str, type: str) -> Answer:
+    async def offer(self, sdp: str, type: str, start: Start = AFRESH) -> Answer:
         self.offers += 1
+        self.start = start
         if self.gate:
             await self.gate.wait()
         if self.raises:
             raise self.raises
         return Answer("v=0 answer", "answer", "call-1")
 
-    async def hang_up(self, call_id: str) -> None:
-        self.hung_up.append(call_id)
+    async def hang_up(self, call_id: str, *, leave: bool = False) -> None:
+        (self.left if leave else self.hung_up).append(call_id)
 
     async def close_all(self) -> None: ...
 
@@ -71,6 +76,44 @@ async def test_hanging_up_is_idempotent(client: httpx.AsyncClient, calls: Calls)
     assert calls.hung_up == ["call-1", "call-1"]
 
 
+async def test_a_page_that_goes_away_leaves_without_hanging_up(client: httpx.AsyncClient, calls: Calls) -> None:
+    assert (await client.delete("/calls/call-1?leave=1")).status_code == 204
+    assert (calls.left, calls.hung_up) == (["call-1"], [])
+
+
+async def test_an_offer_may_say_what_the_session_is_like_and_which_one_it_goes_on_with(
+    client: httpx.AsyncClient, calls: Calls
+) -> None:
+    resume = {"token": "abc", "heard": {"response_id": "resp_1", "chars": 7}}
+    assert (await client.post("/offer", json={**OFFER, "session": {}, "resume": resume})).status_code == 200
+    assert calls.start == Start({}, "abc", LastHeard("resp_1", 7))
+    assert (await client.post("/offer", json={**OFFER, "resume": {"token": "abc", "heard": None}})).status_code == 200
+    assert calls.start == Start(None, "abc", None)
+
+
+@pytest.mark.parametrize(
+    "resume",
+    [
+        7,
+        {},
+        {"token": ""},
+        {"token": 7},
+        {"token": "x" * 1000},
+        {"token": "t", "heard": 7},
+        {"token": "t", "heard": {"response_id": "r"}},
+        {"token": "t", "heard": {"response_id": "r", "chars": -1}},
+        {"token": "t", "heard": {"response_id": "r", "chars": True}},
+    ],
+)
+async def test_a_malformed_resume_is_refused_and_opens_nothing(
+    client: httpx.AsyncClient, calls: Calls, resume: object
+) -> None:
+    response = await client.post("/offer", json={**OFFER, "resume": resume})
+    assert response.status_code == 400
+    assert "resume." in response.json()["error"]["message"]
+    assert calls.offers == 0
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -103,6 +146,7 @@ async def test_a_malformed_offer_is_a_400_that_says_what_to_send(
     [
         (InvalidRequest("The SDP has no audio."), 400, "invalid_request", None),
         (SessionLimit("All 32 sessions are in use (server.max_sessions)."), 503, "session_limit", "10"),
+        (ResumeExpired("That call is over."), 410, "resume_expired", None),
         (Overloaded("Busy.", retry_after_s=2.2), 503, "overloaded", "3"),
         (StageUnavailable("The LLM worker is being restarted."), 503, "stage_unavailable", "2"),
         (ParleyError("x"), 500, "internal_error", None),

@@ -14,6 +14,7 @@ from app.config.settings import ServerSettings, Settings
 from app.errors import ConfigError
 from app.server import Access, Answer, addresses, advice, bind, create_app, serve
 from app.telemetry.metrics import Metrics
+from app.transports.start import AFRESH, Start
 from tests.kit.scripted_session import ScriptedHost
 
 
@@ -24,11 +25,11 @@ class HostedCalls:
         self.host = host
         self.close_takes_s = close_takes_s
 
-    async def offer(self, sdp: str, type: str) -> Answer:
+    async def offer(self, sdp: str, type: str, start: Start = AFRESH) -> Answer:
         session = await self.host.open(lambda event: None, transport="webrtc")
         return Answer("v=0", "answer", session.id)
 
-    async def hang_up(self, call_id: str) -> None: ...
+    async def hang_up(self, call_id: str, *, leave: bool = False) -> None: ...
 
     async def close_all(self) -> None:
         await asyncio.sleep(self.close_takes_s)

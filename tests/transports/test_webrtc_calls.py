@@ -51,17 +51,17 @@ class Listener(ScriptedHost):
         self.frames: list[Pcm] = []
         self.times: list[float] = []
 
-    async def open(self, send, *, transport):  # type: ignore[no-untyped-def]
-        session = await super().open(send, transport=transport)
-        take = session.push_audio
+    async def open(self, send, *, transport, options=None):  # type: ignore[no-untyped-def]
+        seat = await super().open(send, transport=transport, options=options)
+        take = seat.push_audio
 
         def push(pcm: Pcm) -> None:
             self.frames.append(pcm.copy())
             self.times.append(asyncio.get_running_loop().time())
             take(pcm)
 
-        session.push_audio = push
-        return session
+        seat.push_audio = push
+        return seat
 
 
 def test_aiortc_internals_are_what_the_replacement_expects() -> None:
@@ -190,8 +190,8 @@ class SlowHost(ScriptedHost):
         super().__init__()
         self.go = asyncio.Event()
 
-    async def open(self, send, *, transport):  # type: ignore[no-untyped-def]
-        session = await super().open(send, transport=transport)
+    async def open(self, send, *, transport, options=None):  # type: ignore[no-untyped-def]
+        session = await super().open(send, transport=transport, options=options)
         try:
             await self.go.wait()
         except asyncio.CancelledError:

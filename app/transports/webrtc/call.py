@@ -14,6 +14,7 @@ from aiortc import MediaStreamTrack, RTCPeerConnection, RTCRtpSender, RTCSession
 from app.dialogue.ports import ConversationPort, SessionHost
 from app.errors import InvalidRequest
 from app.telemetry.log import log_event
+from app.transports.start import Start, take_seat
 from app.transports.webrtc.channel import EventChannel
 from app.transports.webrtc.ice import without_mdns
 from app.transports.webrtc.inbound import Inbound
@@ -34,7 +35,8 @@ _CLOSE_TIMEOUT_S = 5.0
 
 
 class Call:
-    """Made by ``open``; ends by ``close``, by the client leaving, or with its session, whichever comes first."""
+    """Made by ``open``; ends by ``close`` or ``leave``, with its session, or when its client is lost or comes back by
+    another way, whichever is first. A client that was lost is waited for: its session goes on without a call."""
 
     def __init__(self, call_id: str, connection: RTCPeerConnection, connect_timeout_s: float) -> None:
         self.id = call_id
@@ -42,7 +44,9 @@ class Call:
         self._connect_timeout_s = connect_timeout_s
         self._loop = asyncio.get_running_loop()
         self._channel = EventChannel(
-            lambda event: self._session.receive(event), self._seen, lambda: self._end_soon("client_too_slow")
+            lambda event: self._session.receive(event),
+            self._seen,
+            lambda: self._end_soon("client_too_slow", leave=True),
         )
         self._last_seen: float | None = None
         self._opened = self._loop.time()
@@ -55,9 +59,14 @@ class Call:
         connection.on("datachannel", self._channel.attach)
         connection.on("connectionstatechange", self._on_state)
 
-    async def open(self, host: SessionHost, sdp: str) -> RTCSessionDescription:
-        """Open a session and answer the offer. Raises SessionLimit, InvalidRequest; nothing is left behind then."""
-        self._session: ConversationPort = await host.open(self._channel.send, transport="webrtc")
+    async def open(self, host: SessionHost, sdp: str, start: Start) -> RTCSessionDescription:
+        """Open the session that ``start`` asks for and answer the offer.
+
+        Raises SessionLimit, ResumeExpired, InvalidRequest; nothing new is left behind then, and a session that was to
+        be resumed waits on.
+        """
+        self._session: ConversationPort = await take_seat(host, start, self._channel.send, transport="webrtc")
+        self._resumed = bool(start.token)
         try:
             self._offer_our_track()
             try:
@@ -70,7 +79,7 @@ class Call:
             except Exception as error:
                 raise InvalidRequest(f"The offer cannot be answered: {error or type(error).__name__}") from error
         except BaseException:
-            await self.close("offer_refused")
+            await (self.leave if self._resumed else self.close)("offer_refused")
             raise
         self._tasks.append(self._loop.create_task(self._watch(), name=f"watch {self.id}"))
         self._tasks.append(self._loop.create_task(self._follow_session(), name=f"follow {self.id}"))
@@ -107,7 +116,7 @@ class Call:
 
     def _on_state(self) -> None:
         if self._connection.connectionState in ("failed", "closed"):
-            self._end_soon("connection_" + self._connection.connectionState)
+            self._end_soon("connection_" + self._connection.connectionState, leave=True)
 
     def _seen(self) -> None:
         self._last_seen = self._loop.time()
@@ -118,24 +127,30 @@ class Call:
             now = self._loop.time()
             if self._last_seen is None:
                 if now - self._opened > self._connect_timeout_s:
-                    self._end_soon("connect_timeout")
+                    # Without ever having been there the client knows no token to come back with.
+                    self._end_soon("connect_timeout", leave=self._resumed)
                     return
             elif now - self._last_seen > _SILENT_S:
-                self._end_soon("client_gone")
+                self._end_soon("client_gone", leave=True)
                 return
 
     async def _follow_session(self) -> None:
         await self._session.wait_closed()
-        self._end_soon("session_ended")
+        self._end_soon("replaced" if self._session.replaced else "session_ended")
 
-    def _end_soon(self, reason: str) -> None:
+    def _end_soon(self, reason: str, *, leave: bool = False) -> None:
         if self._closing is None:
-            self._closing = self._loop.create_task(self._close(reason), name=f"close {self.id}")
+            self._closing = self._loop.create_task(self._close(reason, leave), name=f"close {self.id}")
             self._ending.set()
 
     async def close(self, reason: str) -> None:
         """End the call and its session. Idempotent; goes on to its end even if the caller is cancelled."""
         self._end_soon(reason)
+        await self.wait_closed()
+
+    async def leave(self, reason: str) -> None:
+        """End the call; its session waits for the client to come back. Otherwise as ``close``."""
+        self._end_soon(reason, leave=True)
         await self.wait_closed()
 
     async def wait_closed(self) -> None:
@@ -144,11 +159,11 @@ class Call:
         assert self._closing is not None
         await asyncio.shield(self._closing)
 
-    async def _close(self, reason: str) -> None:
+    async def _close(self, reason: str, leave: bool) -> None:
         log_event(_log, "call_closed", call=self.id, session=self._session.id, reason=reason)
         try:
             async with asyncio.timeout(_CLOSE_TIMEOUT_S):
-                await self._session.close(reason)
+                await (self._session.leave() if leave else self._session.close(reason))
         except Exception as error:  # the connection must be freed whatever the session does
             log_event(_log, "session_close_failed", level=logging.ERROR, error=error, session=self._session.id)
         if self._connection.connectionState == "connected":

@@ -11,6 +11,7 @@ from app.config.settings import ServerSettings
 from app.dialogue.ports import SessionHost
 from app.errors import InvalidRequest, StageUnavailable
 from app.transports.answer import Answer
+from app.transports.start import AFRESH, Start
 from app.transports.webrtc.call import Call
 from app.transports.webrtc.ice import configuration
 
@@ -34,7 +35,7 @@ class WebRtcCalls:
         """Calls that are open."""
         return len(self._calls)
 
-    async def offer(self, sdp: str, type: str) -> Answer:
+    async def offer(self, sdp: str, type: str, start: Start = AFRESH) -> Answer:
         if self._stopping:
             raise StageUnavailable(_STOPPING)
         if type != "offer" or len(sdp) > _SDP_LIMIT or not sdp.startswith("v=0"):
@@ -45,7 +46,7 @@ class WebRtcCalls:
             raise InvalidRequest("The offer has no Opus audio, which every WebRTC client can offer (RFC 7874).")
         connection = RTCPeerConnection(configuration(self._settings))
         call = Call(f"call_{secrets.token_urlsafe(16)}", connection, self._settings.connect_timeout_s)
-        opening = asyncio.get_running_loop().create_task(self._open(call, sdp), name=f"open {call.id}")
+        opening = asyncio.get_running_loop().create_task(self._open(call, sdp, start), name=f"open {call.id}")
         self._opening.add(opening)
         opening.add_done_callback(self._opening.discard)
         try:
@@ -56,18 +57,18 @@ class WebRtcCalls:
             raise
         return Answer(description.sdp, description.type, call.id)
 
-    async def _open(self, call: Call, sdp: str) -> RTCSessionDescription:
-        description = await call.open(self._host, sdp)
+    async def _open(self, call: Call, sdp: str, start: Start) -> RTCSessionDescription:
+        description = await call.open(self._host, sdp, start)
         self._calls[call.id] = call
         watcher = asyncio.get_running_loop().create_task(self._forget_when_closed(call))
         self._watchers.add(watcher)
         watcher.add_done_callback(self._watchers.discard)
         return description
 
-    async def hang_up(self, call_id: str) -> None:
-        """End a call; an unknown one has ended already."""
+    async def hang_up(self, call_id: str, *, leave: bool = False) -> None:
+        """End a call; an unknown one has ended already. With ``leave`` its session waits for the client."""
         if (call := self._calls.get(call_id)) is not None:
-            await call.close("hung_up")
+            await (call.leave("left") if leave else call.close("hung_up"))
 
     async def close_all(self) -> None:
         """End every call, those that are being opened too, and take no more."""

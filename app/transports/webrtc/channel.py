@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -11,14 +10,11 @@ import aiortc.rtcsctptransport
 from aiortc import RTCDataChannel
 
 from app.dialogue.ports import WireEvent
+from app.transports.events import BACKLOG_LIMIT, EventReader, encode
 
 LABEL = "oai-events"
-MESSAGE_LIMIT = 64 * 1024
-"""Bytes of one message from the client."""
 _WAITING_EVENTS = 256
 """Kept until the channel opens; the oldest go first."""
-_BUFFER_LIMIT = 1 << 20
-"""Bytes that may wait in SCTP: some minutes of events."""
 
 # Above this an SCTP packet in DTLS in UDP can exceed the path's MTU, and is lost on links without fragmentation.
 aiortc.rtcsctptransport.USERDATA_MAX_LENGTH = min(1100, aiortc.rtcsctptransport.USERDATA_MAX_LENGTH)
@@ -28,7 +24,7 @@ class EventChannel:
     """Sends events as soon as the client has opened the channel; hands its messages to ``receive``.
 
     Events come in order and none is left out, or what the client shows would be wrong from then on. So a client
-    whose network has taken none for so long that ``_BUFFER_LIMIT`` is reached is told nothing more, and ``overflowed``
+    whose network has taken none for so long that ``BACKLOG_LIMIT`` is reached is told nothing more, and ``overflowed``
     is called to end the call.
     """
 
@@ -40,7 +36,7 @@ class EventChannel:
     ) -> None:
         self._overflowed = overflowed
         self._overflow = False
-        self._receive = receive
+        self._reader = EventReader(receive, self.send)
         self._on_message = on_message
         self._channel: RTCDataChannel | None = None
         self._waiting: deque[str] = deque(maxlen=_WAITING_EVENTS)
@@ -55,7 +51,7 @@ class EventChannel:
             self._transmit(self._waiting.popleft())
 
     def send(self, event: WireEvent) -> None:
-        text = json.dumps(event, separators=(",", ":"))  # escaped: a lone surrogate cannot be sent as UTF-8
+        text = encode(event)
         if self._channel is None:
             self._waiting.append(text)
         else:
@@ -66,7 +62,7 @@ class EventChannel:
         assert channel is not None
         if channel.readyState != "open" or self._overflow:
             return
-        if channel.bufferedAmount + len(text) > _BUFFER_LIMIT:
+        if channel.bufferedAmount + len(text) > BACKLOG_LIMIT:
             self._overflow = True
             self._overflowed()
         else:
@@ -74,25 +70,4 @@ class EventChannel:
 
     def _message(self, message: Any) -> None:
         self._on_message()
-        if not isinstance(message, str):
-            self._refuse("Send events as text, not binary.")
-        elif len(message.encode()) > MESSAGE_LIMIT:
-            self._refuse(f"An event may have at most {MESSAGE_LIMIT // 1024} KiB.")
-        else:
-            self._parse(message)
-
-    def _parse(self, message: str) -> None:
-        try:
-            event = json.loads(message)
-        except (ValueError, RecursionError):
-            self._refuse("The event is not valid JSON.")
-            return
-        if isinstance(event, dict):
-            self._receive(event)
-        else:
-            self._refuse("An event must be a JSON object with a type (docs/events.md).")
-
-    def _refuse(self, message: str) -> None:
-        self.send(
-            {"type": "error", "error": {"type": "invalid_request_error", "code": "invalid_request", "message": message}}
-        )
+        self._reader.read(message)

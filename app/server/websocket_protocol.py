@@ -1,0 +1,50 @@
+"""uvicorn's WebSocket protocol, holding back no more than the network takes, and ending in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from typing import Any, cast
+
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+_SEND_BUFFER = 8 * 1024
+"""Bytes asked for, of which Linux makes twice as many and spends half on housekeeping. By default it may hold back
+megabytes: a minute and a half of sound that would count as heard while the client still waits for it."""
+_ABORT_S = 5.0
+
+
+class BoundedWebSocket(WebSocketsSansIOProtocol):
+    """``send`` returns at once while the network takes everything, and waits from the first byte that it does not."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        for layer in _layers(transport):
+            layer.set_write_buffer_limits(high=0)
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+
+    def shutdown(self) -> None:
+        """The server goes away: the application is told, says farewell and closes. (uvicorn would close first.)"""
+        if self.handshake_complete and not self.close_sent:
+            self.stop_keepalive()
+            self.queue.put_nowait({"type": "websocket.disconnect", "code": 1012, "reason": ""})
+        else:
+            super().shutdown()
+
+    async def run_asgi(self) -> None:
+        try:
+            await super().run_asgi()
+        finally:
+            # Closing waits for what was written to be taken; a client that is gone will not take it for minutes.
+            self.loop.call_later(_ABORT_S, self.transport.abort)
+
+
+def _layers(transport: asyncio.BaseTransport) -> list[asyncio.WriteTransport]:
+    """The transport, and under TLS the one below, which has a buffer of its own."""
+    layers = [cast(asyncio.WriteTransport, transport)]
+    below: Any = getattr(getattr(transport, "_ssl_protocol", None), "_transport", None)
+    return layers if below is None else [*layers, below]
