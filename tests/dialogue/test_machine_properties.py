@@ -73,7 +73,11 @@ ACTIONS: list[Action] = [
     lambda w, n: w.advance(13.0) if n % 6 == 0 else None,  # long enough to close a segment
     lambda w, n: w.post(ev.StopRequested()) if n % 4 == 0 else None,
     lambda w, n: w.post(ev.TypedText("typed words")) if n % 3 == 0 else None,
-    lambda w, n: w.post(ev.AnswerRequested()) if n % 3 == 0 else None,
+    lambda w, n: w.post(ev.AnswerRequested((None, True, False)[n % 4 % 3])) if n % 3 == 0 else None,
+    lambda w, n: w.post(ev.Committed()) if w.state.manual or n % 5 == 0 else None,
+    lambda w, n: w.post(ev.Configured("Be kind.", manual=n == 10, spoken=n != 20)) if n % 5 == 0 else None,
+    lambda w, n: w.post(ev.Left(w.sample)) if n % 6 == 0 else None,
+    lambda w, n: w.come_back(n) if w.state.left or n % 5 == 0 else None,
 ]
 
 steps = st.lists(st.tuples(st.integers(0, len(ACTIONS) - 1), st.integers(0, 30)), max_size=120)

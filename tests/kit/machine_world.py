@@ -49,6 +49,9 @@ class ReplyBooks:
 
     generation: int
     is_phrase: bool = False
+    silent: bool = False
+    taken_back_to: str | None = None
+    """What is left of it after a client came back that had not heard its end."""
     text: str = ""
     words_sounded: int = 0
     clause: int = 0
@@ -61,7 +64,11 @@ class ReplyBooks:
 
     @property
     def heard(self) -> str:
-        """The words whose sound has been played to the end."""
+        """The words whose sound has been played to the end; of a reply that is shown, all that was written."""
+        if self.taken_back_to is not None:
+            return self.taken_back_to
+        if self.silent:
+            return self.text.strip()
         return "".join(
             WORDS[i % len(WORDS)] for i in range(min(self.played // WORD_SAMPLES, self.words_sounded))
         ).strip()
@@ -105,12 +112,12 @@ class World:
                 self.judgements.append(command)
             case do.Generate():
                 self.prompts.append(command.messages)
-                self._begin(ReplyBooks(command.generation))
+                self._begin(ReplyBooks(command.generation, silent=not command.spoken))
             case do.Summarise():
                 assert not self.summaries, "one summary at a time"
                 self.summaries.append(command)
             case do.Say():
-                self._begin(ReplyBooks(command.generation))
+                self._begin(ReplyBooks(command.generation, silent=not command.spoken))
             case do.SayPhrase():
                 self._begin(ReplyBooks(command.generation, is_phrase=True))
                 books = self.replies[command.generation]
@@ -121,6 +128,10 @@ class World:
             case do.Flush():
                 if self.current in self.replies:
                     self.replies[self.current].queued = self.replies[self.current].played
+            case do.Rewind():
+                books = self.replies[self.current]
+                assert 0 <= command.sample < books.played
+                books.played = command.sample
             case do.Hold():
                 self.held = True
             case do.Release():
@@ -205,7 +216,7 @@ class World:
     def sound_word(self, pick: int, *, stale: bool) -> None:
         """The next written word becomes sound, each word a clause of its own."""
         books = self._reply(pick, stale)
-        if books is None or books.is_phrase or books.sound_ended:
+        if books is None or books.is_phrase or books.sound_ended or books.silent:
             return
         written = len(books.text.split())
         if books.cancelled or books.words_sounded >= written:
@@ -227,7 +238,7 @@ class World:
 
     def end_sound(self, pick: int, *, stale: bool) -> None:
         books = self._reply(pick, stale)
-        if books is None or not books.text_ended or books.sound_ended:
+        if books is None or not books.text_ended or books.sound_ended or books.silent:
             return
         while not books.cancelled and books.words_sounded < len(books.text.split()):
             self.sound_word(pick, stale=stale)
@@ -241,14 +252,31 @@ class World:
             self.post(ev.ReplyFailed(books.generation, stage, "stage_failed", "x"))  # type: ignore[arg-type]
 
     def play(self, samples: int) -> None:
-        """The transport takes sound, if there is any that is not held back."""
+        """The transport takes sound, if there is one, and any that is not held back."""
         books = self.replies.get(self.current)
-        if books is None or self.held or self.state.closed or self.state.reply is None:
+        if books is None or self.held or self.state.left or self.state.closed or self.state.reply is None:
             return
         taken = min(samples, books.queued - books.played)
         if taken > 0:
             books.played += taken
             self.post(ev.Played(books.generation, books.played))
+
+    def come_back(self, number: int) -> None:
+        """Somebody takes the session up, having heard some of the newest reply, or of none."""
+        self.post(ev.Left(self.sample))
+        if self.state.closed:
+            return
+        items = [item for item in conversation(self.state) if item.role == "assistant"]
+        reply = self.state.reply
+        last = reply.id if reply is not None else items[-1].id if items else ""
+        before = [books for books in self.replies.values() if not books.is_phrase and books.heard]
+        self.post(ev.Returned(last, number) if number % 3 else ev.Returned())
+        assert not self.state.left
+        if reply is None and len(items) == len(before) and items:
+            left = {item.id: item.text for item in conversation(self.state)}
+            kept = left.get(items[-1].id, "")
+            assert items[-1].text.startswith(kept)
+            before[-1].taken_back_to = kept
 
     def _reply(self, pick: int, stale: bool) -> ReplyBooks | None:
         if not self.replies:
@@ -271,7 +299,7 @@ class World:
         reply = self.state.reply
         if reply is not None and reply.held:
             assert self.held
-            assert self.state.utterance is not None, "silent only while somebody else speaks"
+            assert self.state.utterance is not None or self.state.left, "silent only while somebody else speaks"
         if not self.state.closed:
             assert self.state.next_deadline is not None, f"{self.state.phase} has no way out by itself"
 

@@ -18,6 +18,7 @@ from app.asr import Transcript
 from app.audio.frames import FRAME_MS, INPUT_FRAME, INPUT_RATE_HZ, OUTPUT_FRAME, OUTPUT_RATE_HZ, Pcm
 from app.audio.vad import SpeechStarted, SpeechStopped, VadEvent
 from app.config import Settings
+from app.dialogue.options import SessionOptions
 from app.dialogue.phrasebook import PhraseBook
 from app.dialogue.session import Session
 from app.dialogue.stages import Stages
@@ -217,10 +218,12 @@ class Script:
         tts: FakeVoice | None = None,
         turn: FakeTurnModel | None = None,
         pace: float = 1.0,
+        options: SessionOptions = SessionOptions(),
         **overrides: dict[str, Any],
     ) -> None:
         """``pace`` lets sound be played faster than it sounds, for stages that live in real time."""
         self._frame_s = FRAME_MS / 1000 / pace
+        self._options = options
         self.asr = asr or FakeRecognizer()
         self.llm = llm or FakeLanguageModel()
         self.tts = tts or FakeVoice()
@@ -252,7 +255,7 @@ class Script:
             phrases=phrases,
         )
         self.asr.going_on = self._user_is_speaking
-        self.session = Session("sess_test", stages, self.settings, self._on_event)
+        self.session = Session("sess_test", stages, self.settings, self._on_event, self._options)
         await self.session.started()
         self._clock = self.loop.create_task(self._transport())
         self._say_until = 0.0
