@@ -62,6 +62,8 @@ def adopt(step: Step, utterance: Utterance, words: str) -> None:
         first_text=reply.trace.first_text,
         first_clause=reply.trace.first_clause,
         first_sound=reply.trace.first_sound,
+        queue_ms=reply.trace.queue_ms,
+        prefill_ms=reply.trace.prefill_ms,
     )
     step.change_reply(
         early=False,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from app.audio.vad import SpeechLikely, SpeechStarted, SpeechStopped
-from app.llm import Usage
+from app.llm import Finished
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +119,10 @@ class ReplyText:
 
 @dataclass(frozen=True, slots=True)
 class ReplyTextEnded:
-    """The language model is done with this reply; ``usage`` is None where there was no model at work."""
+    """The language model is done with this reply; ``finished`` is None where there was no model at work."""
 
     generation: int
-    usage: Usage | None
+    finished: Finished | None
 
 
 @dataclass(frozen=True, slots=True)

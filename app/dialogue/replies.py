@@ -41,7 +41,10 @@ def text(step: Step, reply: Reply, event: ReplyText) -> None:
 
 
 def text_ended(step: Step, event: ReplyTextEnded) -> None:
-    reply = step.change_reply(text_ended=True, usage=event.usage)
+    reply = step.change_reply(text_ended=True)
+    if (finished := event.finished) is not None:
+        trace = replace(reply.trace, queue_ms=finished.queue_ms, prefill_ms=finished.prefill_ms)
+        reply = step.change_reply(usage=finished.usage, trace=trace)
     remembering.learn(step, reply)
     step.clear_timers(Timer.FIRST_TEXT, Timer.STALL)
     if not reply.text.strip():
@@ -290,6 +293,7 @@ def _tell_timings(step: Step) -> None:
         item_id=last_user,
         response_id=reply.id,
         timings_ms=reply.trace.timings_ms(),
+        spans_ms=reply.trace.spans_ms(),
         early={"ms": round(reply.early_s * 1000.0, 1), "wasted_tokens": reply.wasted_tokens},
         usage=_usage(reply),
     )

@@ -42,7 +42,7 @@ class Manner:
 
 async def write_reply(generation: int, events: AsyncGenerator[LlmEvent, None], post: Callable[[Event], None]) -> None:
     """A reply that is shown and not spoken: post its text, and what became of it."""
-    usage = None
+    finished = None
     try:
         async with aclosing(events) as stream:
             async for event in stream:
@@ -50,11 +50,11 @@ async def write_reply(generation: int, events: AsyncGenerator[LlmEvent, None], p
                     case TextDelta(text=text, tokens=tokens):
                         post(ReplyText(generation, text, tokens))
                     case Finished():
-                        usage = event.usage
+                        finished = event
     except StageError as error:
         post(ReplyFailed(generation, "llm", error.code, str(error)))
     else:
-        post(ReplyTextEnded(generation, usage))
+        post(ReplyTextEnded(generation, finished))
 
 
 class ReplySpeaker:
@@ -79,7 +79,7 @@ class ReplySpeaker:
 
     async def _read(self, events: AsyncGenerator[LlmEvent, None]) -> bool:
         splitter = ClauseSplitter(self._manner.language)
-        usage = None
+        finished = None
         try:
             async with aclosing(events) as stream:
                 async for event in stream:
@@ -92,11 +92,11 @@ class ReplySpeaker:
                                 if len(text) > _PIECE_CHARS:
                                     await asyncio.sleep(0)
                         case Finished():
-                            usage = event.usage
+                            finished = event
         except StageError as error:
             self._post(ReplyFailed(self._generation, "llm", error.code, str(error)))
             return False
-        self._post(ReplyTextEnded(self._generation, usage))
+        self._post(ReplyTextEnded(self._generation, finished))
         for clause in splitter.finish():
             await self._clauses.put(clause)
         await self._clauses.put(None)

@@ -22,6 +22,10 @@ class TurnTrace:
     first_clause: float | None = None
     first_sound: float | None = None
     first_played: float | None = None
+    queue_ms: float | None = None
+    """How long the language model let the request wait, as far as it tells."""
+    prefill_ms: float | None = None
+    """And how long it then read before it wrote."""
 
     def timings_ms(self) -> dict[str, float]:
         """The waterfall, each stage in ms; stages that did not happen (typed text has no ASR) are left out."""
@@ -36,6 +40,35 @@ class TurnTrace:
         }
         return {
             name: round((end - start) * 1000.0, 1)
+            for name, (start, end) in spans.items()
+            if start is not None and end is not None
+        }
+
+    def spans_ms(self) -> dict[str, tuple[float, float]]:
+        """(start, end) of each stage of the waterfall, in ms since the end of speech; of a typed turn since the request.
+
+        As in ``timings_ms``; ``queue`` and ``prefill`` are the parts of ``llm_first_token`` that the model tells of,
+        which it does at the end of a reply. Negative: before the end of speech.
+        """
+        origin = self.speech_end if self.speech_end is not None else self.requested
+        if origin is None:
+            return {}
+        queued = prefilled = None
+        if self.requested is not None and self.queue_ms is not None and self.prefill_ms is not None:
+            queued = self.requested + self.queue_ms / 1000.0
+            prefilled = queued + self.prefill_ms / 1000.0
+        spans = {
+            "endpoint": (self.speech_end, self.turn_end),
+            "asr": (self.recognition_start, self.transcript),
+            "queue": (self.requested, queued),
+            "prefill": (queued, prefilled),
+            "llm_first_token": (self.requested, self.first_text),
+            "first_clause": (self.first_text, self.first_clause),
+            "tts_first_audio": (self.first_clause, self.first_sound),
+            "playout": (self.first_sound, self.first_played),
+        }
+        return {
+            name: (round((start - origin) * 1000.0, 1), round((end - origin) * 1000.0, 1))
             for name, (start, end) in spans.items()
             if start is not None and end is not None
         }

@@ -14,7 +14,7 @@ from app.dialogue import events as ev
 from app.dialogue.machine import reduce
 from app.dialogue.state import Limits, State, conversation
 from app.dialogue.words.endpoint import Patience
-from app.llm import ChatMessage, Usage
+from app.llm import ChatMessage, Finished, Usage
 
 LIMITS = Limits(
     silence_s=0.2,
@@ -234,7 +234,7 @@ class World:
         if books is not None and not books.text_ended and not books.is_phrase:
             books.text_ended = True
             prompt_tokens = sum(6 + len(message.content) // 3 for message in self.prompts[-1]) if self.prompts else 0
-            self.post(ev.ReplyTextEnded(books.generation, Usage(prompt_tokens, 0, 1)))
+            self.post(ev.ReplyTextEnded(books.generation, Finished("stop", Usage(prompt_tokens, 0, 1))))
 
     def end_sound(self, pick: int, *, stale: bool) -> None:
         books = self._reply(pick, stale)
