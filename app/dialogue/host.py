@@ -15,6 +15,7 @@ from app.dialogue.session import Session
 from app.dialogue.stages import Stages
 from app.errors import ResumeExpired, SessionLimit
 from app.telemetry.log import log_event
+from app.telemetry.turns import KeptTurns
 
 _log = logging.getLogger("parley.session")
 
@@ -25,6 +26,8 @@ class Host:
     def __init__(self, stages: Stages, settings: Settings) -> None:
         self.stages = stages
         self._settings = settings
+        self.turns = KeptTurns(settings.server.saved_turns_mb)
+        """The latest of all sessions, those that have ended included."""
         self._seats: dict[str, Seat] = {}
         """By resume token."""
         self._watchers: set[asyncio.Task[None]] = set()
@@ -39,7 +42,7 @@ class Host:
     async def open(self, send: EventSink, *, transport: str, options: SessionOptions | None = None) -> Seat:
         await self._make_room()
         options = options or SessionOptions()
-        session = Session(f"sess_{secrets.token_hex(8)}", self.stages, self._settings, send, options)
+        session = Session(f"sess_{secrets.token_hex(8)}", self.stages, self._settings, send, options, kept=self.turns)
         seat = self._seats[session.resume_token] = Seat(session, send)
         watcher = asyncio.get_running_loop().create_task(self._watch(session))
         self._watchers.add(watcher)

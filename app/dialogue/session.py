@@ -22,6 +22,7 @@ from app.dialogue.listening import Listener
 from app.dialogue.machine import reduce
 from app.dialogue.options import SessionOptions, parse_options
 from app.dialogue.ports import EventSink, LastHeard, WireEvent
+from app.dialogue.recording import Past, TurnRecorder, recorded
 from app.dialogue.setup import budget, limits, sampling
 from app.dialogue.speaking import Manner, ReplySpeaker, write_reply
 from app.dialogue.stages import Stages
@@ -31,6 +32,7 @@ from app.errors import InvalidRequest, StageError
 from app.llm import ChatMessage, GenerateRequest, LlmEvent, TextDelta
 from app.llm.summary import Notes, write_summary
 from app.telemetry.log import log_event
+from app.telemetry.turns import KeptTurns
 
 _log = logging.getLogger("parley.session")
 _PLAYED_SAMPLES = 3 * OUTPUT_FRAME
@@ -54,22 +56,29 @@ class Session:
         settings: Settings,
         send: EventSink,
         options: SessionOptions = SessionOptions(),  # noqa: B008 - immutable
+        *,
+        kept: KeptTurns | None = None,
+        past: Past = Past(),  # noqa: B008 - immutable
     ) -> None:
+        """``kept`` is where its turns can be found afterwards; ``past`` is the conversation that it goes on with."""
         self._id = session_id
         self.resume_token = secrets.token_urlsafe(24)
         self.left_at: float | None = None
         """When the client was lost, on the loop's clock; None while it is there."""
         self._options = options
+        self._loop = asyncio.get_running_loop()
+        tape = kept.tape(self.resume_token, self._loop.time) if kept is not None else None
+        self._turns = None if tape is None else TurnRecorder(tape, lambda: self._options)
+        stages = stages if tape is None else recorded(stages, tape)
         self._stages = stages
         self._settings = settings
         self._send = send
-        self._loop = asyncio.get_running_loop()
         self._echo = EchoGuard() if settings.audio.echo_guard else None
         self._playout = Playout(
             capacity_s=settings.audio.output_buffer_s,
             duck_db=settings.audio.duck_db,
             on_played=self._played,
-            on_read=self._echo.played if self._echo is not None else lambda pcm: None,
+            on_read=self._said,
         )
         self._voice = stages.new_voice_detector()
         self._recorder = UtteranceRecorder(
@@ -83,6 +92,7 @@ class Session:
             language=stages.phrases.language,
             memory=Memory(budget(settings, stages.llm.context_tokens)),
         )
+        self._state = past.taken_up(self._state)
         self._inbox: deque[ev.Event] = deque()
         self._draining = False
         self._unposted: ev.Played | None = None
@@ -118,6 +128,8 @@ class Session:
     def push_audio(self, pcm: Pcm) -> None:
         if self._state.closed:
             return
+        if self._turns is not None:
+            self._turns.tape.hear(pcm)
         if self._echo is not None:
             pcm = self._echo.clean(pcm)
         self._recorder.push(pcm)
@@ -126,7 +138,15 @@ class Session:
                 self._recorder.hold(voice.at_sample)
             self._post(voice)
 
+    def _said(self, pcm: Pcm) -> None:
+        if self._turns is not None:
+            self._turns.tape.say(pcm)
+        if self._echo is not None:
+            self._echo.played(pcm)
+
     def receive(self, event: WireEvent) -> None:
+        if self._turns is not None:
+            self._turns.received(event)
         try:
             self._take(parse(event))
         except InvalidRequest as error:
@@ -192,6 +212,8 @@ class Session:
                 async with asyncio.timeout(_END_TIMEOUT_S):
                     await self._stages.llm.end_session(self._id)
             self._tell("parley.closed", {"reason": self._close_reason})
+            if self._turns is not None:
+                self._turns.tape.close()
 
     def _greet(self) -> None:
         self._tell_created(resumed=False)
@@ -263,6 +285,8 @@ class Session:
             self._draining = False
         if self._state.utterance is None:
             self._recorder.release()
+        if self._turns is not None:
+            self._turns.settled(self._state)
         self._arm()
 
     def _carry_out(self, command: do.Command) -> None:
@@ -316,7 +340,10 @@ class Session:
 
     def _tell(self, type: str, fields: Any) -> None:
         self._sent += 1
-        self._send({"type": type, "event_id": f"event_{self._sent}", **fields})
+        event = {"type": type, "event_id": f"event_{self._sent}", **fields}
+        if self._turns is not None:
+            self._turns.told(event, self._state)
+        self._send(event)
 
     def _arm(self) -> None:
         deadline = self._state.next_deadline
