@@ -29,7 +29,7 @@ async def test_a_refused_microphone_leaves_typing(browser: Browser, server: Page
     await expect(page.get_by_label("Type a message")).to_be_focused()
     await page.keyboard.type("Hello")
     await page.keyboard.press("Enter")
-    await expect(page.get_by_role("status")).to_have_text("Ready for your message")
+    await expect(page.locator("#state")).to_have_text("Ready for your message")
     await expect(page.locator("#problem")).to_be_hidden()
     await page.context.close()
 
@@ -215,5 +215,5 @@ async def test_a_microphone_that_vanishes_leaves_the_call_open(page: Page, serve
     await page.evaluate("mic.getAudioTracks()[0].dispatchEvent(new Event('ended'))")
     await expect_problem(page, "microphone_lost", "The microphone went away")
     await page.get_by_role("button", name="Try again").click()
-    await expect(page.get_by_role("status")).to_have_text("Listening")
+    await expect(page.locator("#state")).to_have_text("Listening")
     await expect(page.locator("#problem")).to_be_hidden()

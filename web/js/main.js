@@ -1,35 +1,49 @@
 // Joins the parts: session, transcript, orb, problem card and controls.
 
+import { mayGoOnAlone } from "./autoplay.js";
+import { Composer } from "./composer.js";
+import { Controls } from "./controls.js";
 import { Conversation } from "./conversation.js";
+import { Keepsake } from "./keepsake.js";
+import { listenToKeys } from "./keyboard.js";
 import { Levels } from "./levels.js";
 import { Orb } from "./orb.js";
+import { preferences } from "./preferences.js";
 import { Problem } from "./problem.js";
 import { ProblemCard } from "./problem-card.js";
+import { Recording } from "./recording.js";
 import { adoptToken } from "./server.js";
 import { Session } from "./session.js";
+import { SettingsDialog } from "./settings/dialog.js";
+import { LiveSettings } from "./settings/live.js";
 import { choose, fill, language, text } from "./strings.js";
+import { copy, Tools } from "./tools.js";
 import { Transcript } from "./transcript.js";
 
 const at = (id) => document.getElementById(id);
-const [talk, talkLabel, mute, stop, hear] = ["talk", "talk-label", "mute", "stop", "hear"].map(at);
-const [stateLine, hintLine, message, empty] = ["state", "hint", "message", "empty"].map(at);
-
-const keyboard = matchMedia("(hover: hover) and (pointer: fine)"); // Phones have no Esc to press.
+const hear = at("hear");
 
 adoptToken();
 
+const keepsake = new Keepsake();
 const levels = new Levels();
-const session = new Session(at("voice"), levels);
-const transcript = new Transcript(at("transcript"), at("scroller"));
+const session = new Session(at("voice"), levels, keepsake);
+const transcript = new Transcript(at("transcript"), at("scroller"), copy);
 const conversation = new Conversation({
   changed: (item) => {
-    empty.hidden = true;
+    at("empty").hidden = true;
     document.body.dataset.said = "";
     transcript.show(item);
   },
   removed: (item) => transcript.remove(item),
 });
-const orb = new Orb(at("orb"), (state) => levels.read(state === "speaking" ? "voice" : "microphone"));
+const recording = new Recording(session);
+const tools = new Tools(
+  () => conversation.items.values(),
+  () => ({ model: session.config.models?.llm }),
+  recording,
+);
+const orb = new Orb(at("orb"), (side) => levels.read(side));
 
 let withMicrophone = true; // How the last call was begun: "Try again" begins another one like it.
 
@@ -38,107 +52,159 @@ function begin({ microphone }) {
   withMicrophone = microphone;
   problems.hide();
   hear.hidden = true;
+  conversation.finish(); // Of a call that was left and is not gone on with.
   conversation.begin();
   session.start({ microphone });
 }
 
+function goOn() {
+  problems.hide();
+  hear.hidden = true;
+  session.goOn();
+}
+
+const again = () => begin({ microphone: withMicrophone });
+
 const problems = new ProblemCard(at("problem"), {
-  retry: () => begin({ microphone: withMicrophone }),
-  reconnect: () => begin({ microphone: withMicrophone }),
+  retry: again,
+  reconnect: again,
+  wait: ({ retryAfterS }) => session.waitForLine({ microphone: withMicrophone, retryAfterS }),
+  takeBack: goOn,
   microphone: () => session.toggleMicrophone(),
-  type: () => message.focus(),
+  type: () => composer.focus(),
   reload: () => location.reload(),
-  dismiss: () => talk.focus(),
+  settings: () => at("open-settings").click(),
+  check: () => open("check.html", "_blank", "noopener"),
+  dismiss: () => {
+    if (session.phase === "full") session.dismiss();
+    at("talk").focus();
+  },
 });
 
-/** What the person sees: the phase outside a call, the server's state inside, and whether they can be heard. */
-function shownState() {
-  if (session.phase !== "call") return session.phase;
-  if (session.state !== "listening") return session.state;
-  if (!session.hasMicrophone) return "typing";
-  return session.muted ? "muted" : "listening";
+const controls = new Controls(session, orb, {
+  talk: () => {
+    if (session.active) session.end();
+    else if (session.phase === "left" || session.phase === "elsewhere") goOn();
+    else begin({ microphone: true });
+  },
+  mute: () => session.toggleMicrophone(),
+  stop: () => session.stopReply(),
+  anew: () => begin({ microphone: true }),
+  press: () => session.press(),
+  release: () => session.release(),
+  toggle,
+});
+
+function toggle() {
+  if (session.voiceIn.pressed) session.release();
+  else session.press();
 }
 
-function draw() {
-  const shown = shownState();
-  document.body.dataset.phase = session.phase;
-  document.body.dataset.state = shown;
-  orb.state = shown === "typing" ? "listening" : shown;
-  if (stateLine.textContent !== text(`state.${shown}`)) stateLine.textContent = text(`state.${shown}`);
-  hintLine.textContent = (keyboard.matches && text(`hint.${shown}.keys`)) || text(`hint.${shown}`);
-  drawControls(shown);
+const composer = new Composer(at("composer"), (words) => {
+  if (!session.active && session.phase === "left") goOn();
+  else if (!session.active) begin({ microphone: false });
+  conversation.typed(words);
+  session.say(words);
+});
+
+const keys = at("keys");
+
+function showKeys() {
+  at("keys-space").textContent = text(`keys.space.${preferences.get("mode")}`);
+  keys.showModal();
 }
 
-function drawControls(shown) {
-  const inCall = session.phase === "call";
-  const label = inCall ? "end" : session.active ? "cancel" : session.phase === "ended" ? "talkAgain" : "talk";
-  talkLabel.textContent = text(label);
-  setIcon(talk, session.active ? "i-end" : "i-mic");
-  mute.hidden = !inCall;
-  const listening = session.hasMicrophone && !session.muted;
-  mute.setAttribute("aria-pressed", String(!listening));
-  const muteLabel = text(listening ? "mute" : session.hasMicrophone ? "unmute" : "useMicrophone");
-  mute.setAttribute("aria-label", muteLabel);
-  mute.title = muteLabel;
-  setIcon(mute, listening ? "i-mic" : "i-mic-off");
-  stop.hidden = !inCall;
-  stop.disabled = shown !== "speaking" && shown !== "thinking";
-}
-
-function setIcon(button, name) {
-  button.querySelector("use").setAttribute("href", `#${name}`);
-}
+listenToKeys(
+  {
+    press: () => session.press(),
+    release: () => session.release(),
+    toggle,
+    mute: () => session.toggleMicrophone(),
+    stop: () => session.stopReply(),
+    help: showKeys,
+  },
+  () => (session.phase === "call" ? preferences.get("mode") : null),
+);
+at("help").addEventListener("click", showKeys);
 
 function receive(event) {
   conversation.receive(event);
-  if (event.type === "error") problems.show(new Problem("session_trouble"));
-  if (event.type === "response.created" && at("problem").dataset.code === "session_trouble") problems.hide();
+  if (event.type === "parley.history") conversation.unsent().forEach((words) => session.say(words));
+  if (event.type === "error" && event.error?.event_id !== "recording" && !live.owns(event)) problems.show(new Problem("session_trouble"));
+  if (event.type === "response.created" && problems.code === "session_trouble") problems.hide();
+  // What is answered silently would otherwise reach no one who does not see.
+  if (event.type === "response.output_text.done") controls.announce(event.text ?? "");
 }
 
-let lastPhase = "idle";
+let lastPhase = session.phase;
 session.addEventListener("change", () => {
-  const ended = lastPhase === "call" && session.phase !== "call";
-  lastPhase = session.phase;
-  if (ended) conversation.finish();
-  if (!session.active) hear.hidden = true;
-  draw();
+  const { phase } = session;
+  if (phase !== lastPhase) phaseChanged(lastPhase, phase);
+  lastPhase = phase;
+  if (session.hasMicrophone && problems.code === "microphone_lost") problems.hide();
+  controls.draw();
+  tools.draw();
 });
+
+function phaseChanged(before, now) {
+  const over = now === "ended" || now === "idle" || now === "elsewhere" || now === "full";
+  if (over && (before === "call" || before === "reconnecting")) conversation.finish();
+  if (!session.active) hear.hidden = true;
+  if (now === "call" && ["session_limit", "too_busy", "connection_lost"].includes(problems.code)) problems.hide();
+  // With turns by hand the focus goes to the button that matters; on the other one, space would end the call.
+  if (now === "call" && session.voiceIn.byHand && document.activeElement === at("talk")) queueMicrotask(() => at("press").focus());
+}
+
 session.addEventListener("message", ({ detail }) => receive(detail));
 session.addEventListener("problem", ({ detail }) => problems.show(detail));
+session.addEventListener("anew", () => {
+  conversation.finish();
+  conversation.begin("newAfterLoss");
+  conversation.unsent().forEach((words) => session.say(words));
+});
 session.addEventListener("blocked", () => {
   hear.hidden = false;
 });
-
-talk.addEventListener("click", () => (session.active ? session.end() : begin({ microphone: true })));
-mute.addEventListener("click", () => session.toggleMicrophone());
-stop.addEventListener("click", () => session.stopReply());
+recording.addEventListener("problem", ({ detail }) => problems.show(detail));
+recording.addEventListener("change", () => controls.announce(text(recording.on ? "recordingNow" : "recordingOver")));
 hear.addEventListener("click", () => {
   hear.hidden = true;
   session.hear();
 });
-at("composer").addEventListener("submit", (event) => {
-  event.preventDefault();
-  const words = message.value.trim();
-  if (!words) return;
-  message.value = "";
-  if (!session.active) begin({ microphone: false });
-  conversation.typed(words);
-  session.say(words);
+
+preferences.addEventListener("change", ({ detail: key }) => {
+  if (key === "mode") controls.draw();
+  if (key === "record" && recording.on !== preferences.get("record")) recording.toggle();
 });
-document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape") session.stopReply();
-});
-window.addEventListener("pagehide", () => session.end());
+
+const live = new LiveSettings(session, at("voice"));
+const settings = new SettingsDialog(at("settings"), { session, live, onLanguage: speak });
+at("open-settings").addEventListener("click", () => settings.open());
 
 const picker = at("language");
-picker.value = language();
-picker.addEventListener("change", () => {
-  choose(picker.value);
+picker.addEventListener("change", () => speak(picker.value));
+
+function speak(tag) {
+  choose(tag);
+  picker.value = language();
   fill();
+  settings.refresh();
   transcript.refresh();
   problems.refresh();
-  draw();
-});
+  composer.draw();
+  tools.draw();
+  controls.draw();
+}
 
+addEventListener("pagehide", () => session.leave(conversation.snapshot()));
+addEventListener("pageshow", ({ persisted }) => persisted && goOnAlone()); // Back from the browser's page cache.
+
+async function goOnAlone() {
+  if (session.phase === "left" && (await mayGoOnAlone(keepsake.call))) goOn();
+}
+
+picker.value = language();
 fill();
-draw();
+conversation.restore(keepsake.call?.items);
+controls.draw();
+goOnAlone();

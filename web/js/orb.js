@@ -8,7 +8,12 @@ const STATES = {
   hearing: { colors: ["#34d399", "#22d3ee", "#3b9bff"], wave: 0.06, speed: 1.1, gain: 0.26 },
   thinking: { colors: ["#a78bfa", "#e39bff", "#7c8cff"], wave: 0.07, speed: 2.2, gain: 0 },
   speaking: { colors: ["#ff9a5a", "#ff6fae", "#a78bfa"], wave: 0.05, speed: 1.1, gain: 0.28 },
+  ready: { colors: ["#5eb8d8", "#7aa2ff", "#8fb4e8"], wave: 0.03, speed: 0.4, gain: 0 },
   muted: { colors: ["#8b93a7", "#a5abba", "#7d869c"], wave: 0.02, speed: 0.25, gain: 0 },
+  reconnecting: { colors: ["#d9a441", "#c9a27a", "#a79bdc"], wave: 0.05, speed: 1.6, gain: 0 },
+  full: { colors: ["#d9a441", "#e0b98a", "#c9a27a"], wave: 0.02, speed: 0.3, gain: 0 },
+  left: { colors: ["#7c8cff", "#b18cff", "#6cc8ff"], wave: 0.02, speed: 0.25, gain: 0 },
+  elsewhere: { colors: ["#9aa1b3", "#b6bac8", "#8790a6"], wave: 0.02, speed: 0.2, gain: 0 },
   ended: { colors: ["#9aa1b3", "#b6bac8", "#8790a6"], wave: 0.02, speed: 0.2, gain: 0 },
 };
 
@@ -18,6 +23,8 @@ const CALM_FRAME_MS = 200; // With reduced motion only the ring follows the soun
 
 const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 const css = ([r, g, b], alpha) => `rgb(${r | 0} ${g | 0} ${b | 0} / ${alpha})`;
+// Fast up, slow down: speech should light up at once and not flicker between syllables.
+const follow = (from, to, seconds) => toward(from, to, 1 - Math.exp(-(to > from ? 22 : 6) * seconds));
 const toward = (from, to, share) => from + (to - from) * share;
 
 export class Orb {
@@ -29,11 +36,12 @@ export class Orb {
   #colors = STATES.idle.colors.map(rgb);
   #wave = STATES.idle.wave;
   #speed = STATES.idle.speed;
-  #loudness = 0;
+  #loudness = 0; // Of the side that the state is about.
+  #ringing = 0; // Of the microphone, always: one sees that one is heard, also while the reply is spoken.
   #phase = 0;
   #drawnAt = 0;
 
-  /** `level(state)` gives 0..1: the side that the state is about. */
+  /** `level(side)` gives 0..1, for "microphone" and "voice". */
   constructor(canvas, level) {
     this.#canvas = canvas;
     this.#level = level;
@@ -66,9 +74,9 @@ export class Orb {
     this.#colors = this.#colors.map((color, i) => color.map((part, j) => toward(part, rgb(target.colors[i])[j], share)));
     this.#wave = toward(this.#wave, target.wave, share);
     this.#speed = toward(this.#speed, target.speed, share);
-    const level = target.gain ? this.#level(this.name) : 0;
-    // Fast up, slow down: speech should light up at once and not flicker between syllables.
-    this.#loudness = toward(this.#loudness, level, 1 - Math.exp(-(level > this.#loudness ? 22 : 6) * seconds));
+    const side = this.name === "speaking" ? "voice" : "microphone";
+    this.#loudness = follow(this.#loudness, target.gain ? this.#level(side) : 0, seconds);
+    this.#ringing = follow(this.#ringing, target.gain ? this.#level("microphone") : 0, seconds);
     if (!calm) this.#phase += seconds * (this.#speed + 1.4 * this.#loudness);
   }
 
@@ -145,9 +153,9 @@ export class Orb {
     if (!this.#target.gain) return;
     const context = this.#context;
     context.beginPath();
-    context.arc(center, center, size * (0.4 + 0.05 * this.#loudness), 0, 2 * Math.PI);
-    context.lineWidth = size * (0.004 + 0.012 * this.#loudness);
-    context.strokeStyle = css(this.#colors[0], 0.28 + 0.5 * this.#loudness);
+    context.arc(center, center, size * (0.4 + 0.05 * this.#ringing), 0, 2 * Math.PI);
+    context.lineWidth = size * (0.004 + 0.012 * this.#ringing);
+    context.strokeStyle = css(this.#colors[0], 0.28 + 0.5 * this.#ringing);
     context.stroke();
   }
 }

@@ -1,5 +1,6 @@
 // A problem, in words, with the ways on as buttons.
 
+import { icon } from "./icons.js";
 import { setToken } from "./server.js";
 import { text } from "./strings.js";
 
@@ -9,9 +10,16 @@ const WAYS = {
   microphone_busy: ["retry", "type"],
   insecure_context: ["type"],
   unsupported: ["dismiss"],
-  no_connection: ["retry", "dismiss"],
-  connection_lost: ["reconnect", "dismiss"],
+  no_connection: ["retry", "check", "dismiss"],
+  connection_lost: ["reconnect", "check", "dismiss"],
   server_unreachable: ["retry", "reload"],
+  session_limit: ["retry", "wait", "dismiss"],
+  too_busy: ["retry", "wait", "dismiss"],
+  replaced: ["takeBack", "dismiss"],
+  server_stopping: ["reconnect", "dismiss"],
+  invalid_request: ["settings", "retry"],
+  recording_refused: ["dismiss"],
+  recording_failed: ["dismiss"],
   server_closed: ["reconnect", "dismiss"],
   idle: ["reconnect", "dismiss"],
   microphone_lost: ["microphone", "dismiss"],
@@ -32,21 +40,21 @@ export class ProblemCard {
     this.#actions = actions;
   }
 
+  /** What is shown now; "" if nothing is. */
+  get code() {
+    return this.#problem?.code ?? "";
+  }
+
   show(problem) {
     this.#problem = problem;
     const { code } = problem;
-    const icon = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    icon.setAttribute("aria-hidden", "true");
-    const use = document.createElementNS(icon.namespaceURI, "use");
-    use.setAttribute("href", "#i-warn");
-    icon.append(use);
     const words = document.createElement("div");
     const title = document.createElement("h2");
     title.textContent = text(`${code}.title`);
     const body = document.createElement("p");
     body.textContent = text(`${code}.text`);
-    words.append(title, body, code === "wrong_token" ? this.#tokenForm() : this.#ways(code));
-    this.#el.replaceChildren(icon, words);
+    words.append(title, body, code === "wrong_token" ? this.#tokenForm() : this.#ways(problem));
+    this.#el.replaceChildren(icon("i-warn"), words);
     this.#el.dataset.code = code;
     this.#el.hidden = false;
   }
@@ -62,16 +70,16 @@ export class ProblemCard {
     if (this.#problem) this.show(this.#problem);
   }
 
-  #ways(code) {
+  #ways(problem) {
     const ways = document.createElement("div");
     ways.className = "ways";
-    for (const name of WAYS[code] ?? ["retry", "dismiss"]) {
+    for (const name of WAYS[problem.code] ?? ["retry", "dismiss"]) {
       const button = document.createElement("button");
       button.type = "button";
       button.textContent = text(LABELS[name] ?? `action.${name}`);
       button.addEventListener("click", () => {
         this.hide();
-        this.#actions[name]();
+        this.#actions[name](problem);
       });
       ways.append(button);
     }

@@ -1,152 +1,349 @@
-// The life of a call as the person sees it: idle, permission, connecting, call, ended.
+// The life of a call as the person sees it: idle, permission, connecting, call, reconnecting, full, left, elsewhere, ended.
 
-import { Call } from "./call.js";
-import { openMicrophone } from "./microphone.js";
+import { connect } from "./connect.js";
+import { preferences, sessionChange, sessionOptions } from "./preferences.js";
 import { asProblem, Problem } from "./problem.js";
 import { configuration } from "./server.js";
+import { VoiceIn } from "./voice-in.js";
+import { delays, pauseUnlessBack } from "./waiting.js";
+
+const RELEASE_MS = 150; // The last sound is still on its way when the finger is up.
+const OVER = new Set(["idle", "full", "left", "elsewhere", "ended"]); // Phases in which a call may be begun.
+const PASSING = new Set(["server_unreachable", "no_connection", "too_busy", "session_limit", "connection_lost", "server_stopping"]);
+const FULL = new Set(["session_limit", "too_busy"]);
+const RETRY_S = 5;
 
 /**
- * Events: "change" (phase, state or microphone changed), "message" (detail: server event),
- * "problem" (detail: Problem), "blocked" (the browser refused to play sound).
+ * Events: "change" (phase, state or microphone changed), "message" (detail: server event), "problem" (detail: Problem),
+ * "blocked" (the browser refused to play sound), "streams" (`microphone` or `voice` is another one now),
+ * "anew" (the call that was left could not be taken up: this is a new one).
  */
 export class Session extends EventTarget {
   phase = "idle";
   state = "listening";
-  muted = false;
+  config = {};
+  voiceIn = new VoiceIn();
+  /** In phase "full": the moment of the next try in ms since the epoch; null until the person asks to wait. */
+  retryAt = null;
   #attempt = null;
   #call = null;
-  #track = null;
+  #dialling = null; // Not connected yet.
+  #keepsake;
+  #heard = null;
+  #resuming = false;
   #queue = [];
+  #release = null;
   #audio;
   #levels;
 
-  constructor(audio, levels) {
+  constructor(audio, levels, keepsake) {
     super();
     this.#audio = audio;
     this.#levels = levels;
+    this.#keepsake = keepsake;
+    if (keepsake.call) this.phase = "left";
+    this.voiceIn.addEventListener("change", () => this.#changed());
+    this.microphone.addEventListener("problem", ({ detail }) => this.#report(detail));
+    this.microphone.addEventListener("track", () => this.#microphoneChanged());
+    const look = () => this.#call?.check?.();
+    addEventListener("online", look);
+    document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && look());
   }
 
   get active() {
-    return this.phase !== "idle" && this.phase !== "ended";
+    return !OVER.has(this.phase) || this.retryAt !== null;
+  }
+
+  get microphone() {
+    return this.voiceIn.microphone;
   }
 
   get hasMicrophone() {
-    return this.#track !== null;
+    return this.microphone.track !== null;
+  }
+
+  /** How sound travels in this call: "webrtc" or "websocket"; "" outside a call. */
+  get transport() {
+    return this.#call?.transport ?? "";
+  }
+
+  /** What both sides sound like, as streams; null where there is none. */
+  get streams() {
+    const { track } = this.microphone;
+    return { microphone: track && new MediaStream([track]), voice: this.#call?.stream ?? null };
+  }
+
+  /** What a saved turn of this call is fetched with. */
+  get resumeToken() {
+    return this.#keepsake.call?.token ?? "";
   }
 
   /** Begin a call; must be called inside a click or key press, or browsers will not play sound. */
   async start({ microphone }) {
     if (this.active) return;
-    this.#levels.wake();
-    const attempt = Symbol("attempt");
-    this.#attempt = attempt;
-    let call = null;
-    this.muted = false;
-    this.state = "listening";
+    this.#keepsake.forget();
+    const attempt = this.#begin(microphone ? "permission" : "connecting");
     try {
-      this.#enter(microphone ? "permission" : "connecting");
-      const starting = microphone ? openMicrophone() : null;
-      // Nothing to play yet; asking for it now ties the permission to play to this gesture.
-      this.#play(new MediaStream());
-      const track = await starting;
-      if (this.#attempt !== attempt) return void track?.stop();
-      this.#adopt(track);
-      this.#enter("connecting");
-      const config = await configuration();
+      await this.#prepare(microphone);
       if (this.#attempt !== attempt) return;
-      call = this.#call = new Call(config);
-      this.#listen(call);
-      await call.connect(this.#track);
-      if (this.#attempt !== attempt) return call.close();
-      this.#play(call.stream);
-      this.#levels.watch("voice", call.stream);
-      this.#enter("call");
-      this.#queue.splice(0).forEach((text) => this.#sendText(text));
+      this.#enter("connecting");
+      await this.#connect(attempt);
     } catch (error) {
-      call?.close();
+      if (this.#attempt !== attempt) return;
+      const problem = asProblem(error);
+      this.#finish(FULL.has(problem.code) ? "full" : "idle");
+      this.#report(problem);
+    }
+  }
+
+  /** The server is full: try again until there is a line or the person has enough. */
+  async waitForLine({ microphone, retryAfterS }) {
+    if (this.active) return;
+    const attempt = this.#begin("full");
+    try {
+      await this.#prepare(microphone);
+      while (this.#attempt === attempt) {
+        const waitMs = (retryAfterS ?? RETRY_S) * 1000;
+        this.retryAt = Date.now() + waitMs;
+        this.#enter("full");
+        await pauseUnlessBack(waitMs);
+        if (this.#attempt === attempt && (await this.#lineFree(attempt))) return;
+      }
+    } catch (error) {
       if (this.#attempt !== attempt) return;
       this.#finish("idle");
       this.#report(asProblem(error));
     }
   }
 
+  /** Take up the call that this tab has left (a refresh) or that went elsewhere. */
+  async goOn() {
+    const kept = this.#keepsake.call;
+    if (this.active || !kept) return;
+    this.#heard = kept.heard ?? null;
+    const attempt = this.#begin(kept.microphone ? "permission" : "reconnecting");
+    // Without a microphone the call goes on all the same: one can type.
+    await this.#prepare(kept.microphone).catch((error) => this.#report(asProblem(error)));
+    if (this.#attempt === attempt) await this.#comeBack(attempt);
+  }
+
+  /** The page goes away, and may come back. `items` is what was said. */
+  leave(items) {
+    if (this.phase === "elsewhere" || !this.#keepsake.call) return;
+    if (this.active) this.#keepsake.keep({ microphone: this.hasMicrophone, heard: this.#heard, items });
+    this.#call?.leave();
+    if (this.active) this.#finish("left");
+  }
+
   end() {
     if (!this.active) return;
-    const phase = this.phase === "call" ? "ended" : "idle";
+    const phase = this.phase === "call" || this.phase === "reconnecting" ? "ended" : "idle";
     this.#call?.close();
     this.#queue.length = 0;
+    this.#keepsake.forget();
     this.#finish(phase);
   }
 
-  /** Type `text`; it waits while the call is being set up, also over a failed try. */
+  /** Forget the call that was left. */
+  dismiss() {
+    if (this.active) return;
+    this.#keepsake.forget();
+    this.#enter("idle");
+  }
+
+  /**
+   * Type `text`; it waits while the call is being set up, also over a failed try. While a session is being taken up again
+   * it is not kept: only `parley.history` tells what has reached the server.
+   */
   say(text) {
     if (this.phase === "call") this.#sendText(text);
-    else if (this.active) this.#queue.push(text);
+    else if (this.active && !this.#resuming) this.#queue.push(text);
   }
 
   stopReply() {
-    if (this.phase === "call") this.#call.send({ type: "response.cancel" });
+    this.send({ type: "response.cancel" });
   }
 
-  /** Mute or unmute; in a call without a microphone, ask for one. */
+  /** Tell the server something (docs/events.md); false outside a call. */
+  send(event) {
+    if (this.phase !== "call") return false;
+    this.#call.send(event);
+    return true;
+  }
+
+  /** Pause or go on; in a call without a microphone, ask for one. */
   async toggleMicrophone() {
     if (this.phase !== "call") return;
-    if (this.#track) {
-      this.muted = !this.muted;
-      this.#track.enabled = !this.muted;
-    } else {
-      try {
-        const track = await openMicrophone();
-        if (this.phase !== "call") return track.stop();
-        this.#adopt(track);
-        await this.#call.use(track);
-      } catch (error) {
-        this.#report(asProblem(error));
-      }
-    }
-    this.#changed();
+    if (this.hasMicrophone) this.voiceIn.muted = !this.voiceIn.muted;
+    else await this.microphone.open().catch((error) => this.#report(asProblem(error)));
+  }
+
+  /** Turns by hand: the person begins to speak; over a reply, that stops it. */
+  async press() {
+    if (this.phase !== "call" || this.voiceIn.pressed) return;
+    if (!this.hasMicrophone) return void (await this.toggleMicrophone());
+    if (this.state === "speaking" || this.state === "thinking") this.stopReply();
+    clearTimeout(this.#release);
+    this.#release = null;
+    this.voiceIn.muted = false;
+    this.voiceIn.pressed = true;
+  }
+
+  /** Turns by hand: the person has spoken, and the turn is over. */
+  release() {
+    if (!this.voiceIn.pressed || this.#release !== null) return;
+    this.#release = setTimeout(() => {
+      this.#release = null;
+      this.voiceIn.pressed = false;
+      this.send({ type: "input_audio_buffer.commit" });
+    }, RELEASE_MS);
   }
 
   /** After the browser refused sound: called from another click. */
   hear() {
     this.#levels.wake();
+    this.#call?.wake?.();
     this.#play(this.#audio.srcObject);
+  }
+
+  #begin(phase) {
+    this.#levels.wake();
+    this.state = "listening";
+    this.voiceIn.reset();
+    this.#attempt = Symbol("attempt");
+    this.#enter(phase);
+    return this.#attempt;
+  }
+
+  async #prepare(microphone) {
+    const opening = microphone ? this.microphone.open() : null;
+    // Nothing to play yet; asking for it now ties the permission to play to this gesture.
+    this.#play(new MediaStream());
+    await opening;
+  }
+
+  async #connect(attempt, resume) {
+    this.config = await configuration();
+    if (this.#attempt !== attempt) return;
+    // A session that is taken up has its options already.
+    const session = resume ? undefined : sessionOptions(this.config);
+    const listen = (call) => this.#listen((this.#dialling = call));
+    const call = await connect(this.config, this.microphone.track, { session, resume, listen });
+    if (this.#attempt !== attempt) return call.close();
+    this.#call = call;
+    this.#dialling = null;
+    await call.use(this.microphone.track); // It may be another one by now.
+    this.#play(call.stream);
+    this.#levels.watch("voice", call.stream);
+    this.#resuming = false;
+    this.#enter("call");
+    this.dispatchEvent(new Event("streams"));
+    this.#queue.splice(0).forEach((text) => this.#sendText(text));
+  }
+
+  async #lineFree(attempt) {
+    this.retryAt = null;
+    try {
+      this.#enter("connecting");
+      await this.#connect(attempt);
+      return true;
+    } catch (error) {
+      if (!PASSING.has(asProblem(error).code)) throw error;
+      return false;
+    }
+  }
+
+  #lost(call, problem) {
+    if (this.#call !== call) return;
+    if (PASSING.has(problem.code) && this.#keepsake.call) {
+      this.#keepsake.keep({ microphone: this.hasMicrophone, heard: this.#heard });
+      this.#comeBack((this.#attempt = Symbol("attempt")));
+      return;
+    }
+    this.#queue.length = 0;
+    if (problem.code === "replaced") {
+      this.#keepsake.keep({ microphone: this.hasMicrophone, heard: null });
+      this.#keepsake.hide();
+      this.#finish("elsewhere");
+    } else {
+      this.#keepsake.forget();
+      this.#finish("ended");
+    }
+    if (problem.code !== "goodbye") this.#report(problem);
+  }
+
+  /** Try to take the session up again until the server has certainly forgotten it; then begin a new one. */
+  async #comeBack(attempt) {
+    this.#call = null;
+    this.#audio.srcObject = null;
+    this.voiceIn.pressed = false;
+    this.#enter("reconnecting");
+    const { token } = this.#keepsake.call;
+    const { untilMs } = this.#keepsake;
+    let resume = { token, heard: this.#heard };
+    this.#resuming = true;
+    let problem = new Problem("connection_lost");
+    for (const ms of delays()) {
+      try {
+        await this.#connect(attempt, resume);
+        return;
+      } catch (error) {
+        if (this.#attempt !== attempt) return;
+        problem = asProblem(error);
+      }
+      if (problem.code === "resume_expired" && resume) {
+        resume = undefined;
+        this.#heard = null;
+        this.#resuming = false;
+        this.dispatchEvent(new Event("anew"));
+        continue;
+      }
+      if (!PASSING.has(problem.code) || Date.now() > untilMs) break;
+      await pauseUnlessBack(ms);
+      if (this.#attempt !== attempt) return;
+    }
+    this.#keepsake.forget();
+    this.#finish("ended");
+    this.#report(PASSING.has(problem.code) && !FULL.has(problem.code) ? new Problem("connection_lost") : problem);
   }
 
   #sendText(text) {
     const content = [{ type: "input_text", text }];
+    const silent = preferences.get("answers") === "silent";
     this.#call.send({ type: "conversation.item.create", item: { type: "message", role: "user", content } });
-    this.#call.send({ type: "response.create" });
+    this.#call.send({ type: "response.create", ...(silent && { response: { output_modalities: ["text"] } }) });
   }
 
   #listen(call) {
-    call.addEventListener("message", ({ detail }) => {
-      if (this.#call !== call) return;
-      if (detail.type === "parley.state") {
-        this.state = detail.state;
+    call.addEventListener("message", ({ detail: event }) => {
+      if (call !== this.#call && call !== this.#dialling) return;
+      if (event.type === "session.created") this.#created(event.session);
+      if (event.type === "parley.heard") this.#heard = { response_id: event.response_id, chars: event.chars };
+      if (event.type === "parley.state") {
+        this.state = event.state;
         this.#changed();
       }
-      this.dispatchEvent(new CustomEvent("message", { detail }));
+      this.dispatchEvent(new CustomEvent("message", { detail: event }));
     });
-    call.addEventListener("lost", ({ detail }) => {
-      if (this.#call !== call) return;
-      this.#queue.length = 0;
-      this.#finish("ended");
-      if (detail.code !== "goodbye") this.#report(detail);
-    });
+    call.addEventListener("lost", ({ detail }) => this.#lost(call, detail));
+    call.addEventListener("blocked", () => this.dispatchEvent(new Event("blocked")));
   }
 
-  #adopt(track) {
-    this.#track = track;
-    if (!track) return;
-    this.#levels.watch("microphone", new MediaStream([track]));
-    track.addEventListener("ended", () => {
-      if (this.#track !== track) return;
-      this.#track = null;
-      this.#call?.use(null);
-      this.#report(new Problem("microphone_lost"));
-      this.#changed();
-    });
+  #created({ resume, resumed, turn_detection: turns }) {
+    if (resume) {
+      this.#keepsake.keep({ token: resume.token, keepS: resume.keep_s, microphone: this.hasMicrophone });
+    }
+    // Meanwhile the person may have chosen another way to take turns.
+    if (resumed && turns !== undefined && (turns === null) !== this.voiceIn.byHand) {
+      (this.#call ?? this.#dialling).send({ type: "session.update", session: sessionChange("mode", this.config) });
+    }
+  }
+
+  #microphoneChanged() {
+    const { track } = this.microphone;
+    this.#call?.use(track);
+    if (track) this.#levels.watch("microphone", new MediaStream([track]));
+    this.dispatchEvent(new Event("streams"));
   }
 
   #play(stream) {
@@ -159,9 +356,13 @@ export class Session extends EventTarget {
 
   #finish(phase) {
     this.#attempt = null;
-    this.#call = null;
-    this.#track?.stop();
-    this.#track = null;
+    this.#dialling?.close();
+    this.#call = this.#dialling = null;
+    this.retryAt = null;
+    this.#resuming = false;
+    clearTimeout(this.#release);
+    this.#release = null;
+    this.microphone.close();
     this.#audio.srcObject = null;
     this.#levels.forget();
     this.#enter(phase);

@@ -1,6 +1,8 @@
 // Draws the conversation. Everything said goes in as text nodes, never as markup.
 
 import { codePoints } from "./conversation.js";
+import { icon } from "./icons.js";
+import { itemText } from "./saving.js";
 import { text } from "./strings.js";
 
 // A word or the space between two; scripts without spaces turn solid character by character.
@@ -16,14 +18,20 @@ const make = (tag, className, content = "") => {
   return el;
 };
 
+/** What other parts of the page add below a reply whose timings are known: (item) => Node or null. */
+export const footParts = [];
+
 export class Transcript {
   #list;
   #scroller;
+  #copy;
   #rows = new Map();
 
-  constructor(list, scroller) {
+  /** `copy(text, button)` puts text on the clipboard. */
+  constructor(list, scroller, copy) {
     this.#list = list;
     this.#scroller = scroller;
+    this.#copy = copy;
   }
 
   show(item) {
@@ -64,17 +72,28 @@ export class Transcript {
 
   #row(item) {
     const el = make("li", `item ${item.role}`);
-    if (item.role === "user") return { el, draw: userRow(el) };
-    if (item.role === "parley") return { el, draw: replyRow(el) };
+    const copy = copyButton((button) => this.#copy(itemText(this.#rows.get(item.id).item), button));
+    if (item.role === "user") return { el, draw: userRow(el, copy) };
+    if (item.role === "parley") return { el, draw: replyRow(el, copy) };
     const line = make("span", "line");
     el.append(line);
-    return { el, draw: ({ role, text: said }) => void (line.textContent = role === "call" ? text("newCall") : said) };
+    return { el, draw: ({ role, text: said }) => void (line.textContent = role === "call" ? text(said) : said) };
   }
 }
 
-function userRow(el) {
+function copyButton(copy) {
+  const button = make("button", "copy");
+  button.type = "button";
+  button.title = text("copyOne");
+  button.setAttribute("aria-label", text("copyOne"));
+  button.append(icon("i-copy"));
+  button.addEventListener("click", () => copy(button));
+  return button;
+}
+
+function userRow(el, copy) {
   const said = make("p", "said");
-  el.append(make("span", "hidden", text("you")), said);
+  el.append(make("span", "hidden", text("you")), said, copy);
   return ({ text: words, status }) => {
     if (status === "hearing") {
       const dots = make("span", "dots");
@@ -88,19 +107,26 @@ function userRow(el) {
   };
 }
 
-function replyRow(el) {
+function replyRow(el, copy) {
   const said = make("p", "said");
-  const foot = make("p", "foot");
-  el.append(make("span", "hidden", text("parley")), said, foot);
+  const row = make("div", "foot");
+  const foot = make("div", "facts");
+  const more = make("div", "more"); // What other parts of the page know of this reply.
+  row.append(copy, foot);
+  el.append(make("span", "hidden", text("parley")), said, row, more);
   let drawn = "";
   let words = [];
-  return ({ text: reply, heard, status, turn }) => {
+  let told;
+  return (item) => {
+    const { text: reply, heard, status, turn } = item;
     if (reply !== drawn) {
       words = reply.startsWith(drawn) ? grow(said, words, reply) : grow(said, clear(said), reply);
       drawn = reply;
     }
     mark(words, heard, status);
-    drawFoot(foot, status, turn);
+    drawFoot(foot, item);
+    if (turn !== told) more.replaceChildren(...footParts.map((part) => part(item)).filter(Boolean));
+    told = turn;
   };
 }
 
@@ -141,8 +167,9 @@ function mark(words, heard, status) {
 
 const seconds = (ms) => `${(ms / 1000).toFixed(2)} s`;
 
-function drawFoot(foot, status, turn) {
+function drawFoot(foot, { status, turn, silent }) {
   const parts = [];
+  if (silent) parts.push(make("span", "silent", text("silentAnswer")));
   if (status === "cancelled" || status === "failed") {
     parts.push(make("span", "outcome", text(status === "failed" ? "failed" : "interrupted")));
   }
