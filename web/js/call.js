@@ -7,6 +7,7 @@ const GATHERING_MS = 2000; // An unreachable STUN server must not hold up a call
 const PING_MS = 3000;
 const SILENCE_MS = 10000; // Three heartbeats unanswered: the server is gone, whatever ICE still believes.
 const RECOVERY_MS = 6000; // ICE often comes back from "disconnected" by itself within this.
+const FAREWELL_MS = 2000;
 const CHECK_MS = 3000; // After a change of network or a closed lid: how long an answer may take.
 
 const after = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -54,7 +55,8 @@ export class Call extends EventTarget {
       await peer.setRemoteDescription({ type: answer.type, sdp: answer.sdp });
       await this.#opened();
     } catch (error) {
-      this.close();
+      // Whoever tries another way needs the place that this one holds.
+      await Promise.race([resume ? this.leave() : this.close(), after(FAREWELL_MS)]);
       throw error instanceof Problem ? error : new Problem("no_connection");
     }
     this.#watch();
@@ -83,26 +85,27 @@ export class Call extends EventTarget {
 
   /** Hang up: the session ends. Idempotent, as are all ways to end. */
   close() {
-    this.#end(hangUp);
+    return this.#end(hangUp);
   }
 
   /** Go, but let the session wait for somebody to come back with its token. */
   leave() {
-    this.#end(leave);
+    return this.#end(leave);
   }
 
   #end(tell) {
-    if (this.#ended) return;
+    if (this.#ended) return undefined;
     this.#ended = true;
-    this.#release(tell);
+    return this.#release(tell);
   }
 
   #release(tell) {
     this.#timers.forEach(clearInterval);
     this.#channel?.close();
     this.#peer?.close();
-    if (this.#callId) tell(this.#callId);
+    const told = this.#callId && tell(this.#callId);
     this.#callId = null;
+    return told;
   }
 
   #lose(problem) {

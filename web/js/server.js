@@ -61,6 +61,12 @@ async function refusal(response) {
   return new Problem("server_error");
 }
 
+/** The `error` of an event that refuses a call over a WebSocket, as a Problem. */
+export function refusedWith({ code, retry_after_s: retryAfterS = null }) {
+  if (KNOWN.has(code)) return new Problem(code, { retryAfterS });
+  return new Problem(retryAfterS === null ? "server_error" : "too_busy", { retryAfterS });
+}
+
 /** Settings for the page. Throws Problem: wrong_token, server_unreachable, server_error. */
 export async function configuration() {
   const response = await request("config.json", { headers: headers() });
@@ -107,8 +113,8 @@ const urlSafe = (text) =>
 /** The subprotocols of our WebSockets; browsers let a page send a token no other way. */
 export const protocols = () => ["parley", ...(token ? [`parley.token.${urlSafe(token)}`] : [])];
 
-// Both outlive the page, and nobody waits for them.
-const away = (path) => void fetch(path, { method: "DELETE", headers: headers(), keepalive: true }).catch(() => {});
+// Both outlive the page, and mostly nobody waits for them.
+const away = (path) => fetch(path, { method: "DELETE", headers: headers(), keepalive: true }).catch(() => {});
 
 /** Tell the server that the call is over. */
 export const hangUp = (callId) => away(`calls/${encodeURIComponent(callId)}`);
