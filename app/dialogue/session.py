@@ -93,6 +93,8 @@ class Session:
             memory=Memory(budget(settings, stages.llm.context_tokens)),
         )
         self._state = past.taken_up(self._state)
+        if self._turns is not None:
+            self._turns.settled(self._state)
         self._inbox: deque[ev.Event] = deque()
         self._draining = False
         self._unposted: ev.Played | None = None

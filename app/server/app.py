@@ -29,8 +29,10 @@ from app.server.replies import error_response
 from app.server.signalling import Signalling
 from app.server.socket import SocketEndpoint, SocketService
 from app.server.status import Status
+from app.server.turns import Turns
 from app.telemetry.log import log_event
 from app.telemetry.metrics import Metrics
+from app.telemetry.turns import KeptTurns
 from app.transports.websocket import SocketCalls
 
 _log = logging.getLogger("parley.server")
@@ -50,12 +52,14 @@ def create_app(
     access: Access | None = None,
     metrics: Metrics | None = None,
     stages_ready: Callable[[], Mapping[str, bool]] = dict,
+    turns: KeptTurns | None = None,
     web_root: Path = WEB_ROOT,
 ) -> Starlette:
     """Assemble the server.
 
     ``calls`` carries the calls (None: neither page nor signalling), ``host`` opens those over WebSockets and is asked
-    how many sessions are open, ``llm`` answers under /v1 (None: no API), ``stages_ready`` gives the readiness of each stage by name.
+    how many sessions are open, ``llm`` answers under /v1 (None: no API), ``stages_ready`` gives the readiness of each stage by name,
+    ``turns`` are those that can be saved.
     When the application shuts down all calls are ended.
     """
     access = access or Access.from_settings(settings.server)
@@ -102,6 +106,7 @@ def create_app(
             Route("/calls/{call_id}", signalling.hang_up, methods=["DELETE"]),
             Route("/config.json", status.config),
             *checks.routes,
+            *Turns(turns or KeptTurns(0), settings).routes,
             Mount("/", Page(web_root), name="page"),
         ]
     if sockets is not None:

@@ -89,6 +89,7 @@ class Tape:
         """Nothing is left from before this moment, because memory was short."""
         self._kept = kept
         self._clock = clock
+        self._opened_s = clock()
         self._began_s: float | None = None
         self._done_s = float("-inf")
         """When the latest reply was over."""
@@ -141,7 +142,7 @@ class Tape:
 
     def begin(self, at_s: float | None = None) -> None:
         """Keep everything from shortly before ``at_s`` (now, if None)."""
-        self._began_s = (self._clock() if at_s is None else at_s) - _LEAD_S
+        self._began_s = max(self._opened_s, (self._clock() if at_s is None else at_s) - _LEAD_S)
 
     def idle(self) -> None:
         """Nothing is under way: what is older than a turn's beginning would be may be forgotten."""

@@ -1,0 +1,44 @@
+"""``GET /sessions/turns/{response_id}.zip``: a turn as one file, for who was in the call."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.config import Settings
+from app.errors import TurnNotKept
+from app.server.replies import error_response
+from app.telemetry.turns import KeptTurns
+from app.telemetry.turns.bundle import bundle
+from app.telemetry.turns.config import open_settings
+
+TOKEN_HEADER = "x-resume-token"
+
+
+class Turns:
+    """The endpoint. Each turn is found by its session's resume token only, so nobody gets another's."""
+
+    def __init__(self, kept: KeptTurns, settings: Settings) -> None:
+        self._kept = kept
+        self._settings = settings
+        self._at_work = asyncio.Lock()
+        """One file is made at a time: compressing sound takes a core from those who talk."""
+
+    @property
+    def routes(self) -> list[Route]:
+        return [Route("/sessions/turns/{response_id}.zip", self.turn)]
+
+    async def turn(self, request: Request) -> Response:
+        token, response_id = request.headers.get(TOKEN_HEADER, ""), request.path_params["response_id"]
+        try:
+            saved = self._kept.find(token, response_id)
+        except TurnNotKept as error:
+            return error_response(404, error.code, str(error))
+        async with self._at_work:
+            content = await asyncio.to_thread(bundle, saved, open_settings(self._settings))
+        name = "".join(char for char in response_id if char.isascii() and (char.isalnum() or char in "_-"))
+        headers = {"content-disposition": f'attachment; filename="parley-{name}.zip"', "cache-control": "no-store"}
+        return Response(content, media_type="application/zip", headers=headers)
