@@ -22,9 +22,11 @@ FLOORS = {
     "llm": 1,
     "dialogue": 2,
     "transports": 3,
+    "client": 3,
     "wiring": 3,
     "server": 4,
     "bench": 4,
+    "replay": 4,
     "cli": 5,
     "__main__": 6,
 }

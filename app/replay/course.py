@@ -1,0 +1,70 @@
+"""How a turn went, as its events tell it: the same for the saved one and for its replay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.replay.bundle import Bundle
+
+Timed = tuple[float, Mapping[str, Any]]
+"""Seconds since the turn's sound began, and a server event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """``spans_ms`` are (start, end) of each stage, in ms since the end of speech."""
+
+    user: str = ""
+    reply: str = ""
+    """What was heard of it."""
+    status: str = "unanswered"
+    """"completed", "cancelled", "failed", or "unanswered"."""
+    timings_ms: Mapping[str, float] = field(default_factory=dict)
+    spans_ms: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    usage: Mapping[str, int] | None = None
+    notices: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    """Types of the events, without those that only tell how far something has come."""
+
+
+_PROGRESS = frozenset({"parley.heard", "parley.state", "parley.pong"})
+_DELTA = ".delta"
+
+
+def course(events: Iterable[Timed], response_id: str) -> Course:
+    """Of the turn that ``response_id`` answered; of one that nothing has answered, if it is ""."""
+    user: list[str] = []
+    found: dict[str, Any] = {}
+    notices, errors, order = [], [], []
+    for _, event in events:
+        kind = event["type"]
+        if kind not in _PROGRESS and not kind.endswith(_DELTA):
+            order.append(kind)
+        match kind:
+            case "conversation.item.input_audio_transcription.completed":
+                if "status" not in found:
+                    user = [*user, str(event.get("transcript", ""))]
+            case "response.output_audio_transcript.done" | "response.output_text.done":
+                if event.get("response_id") == response_id:
+                    found["reply"] = str(event.get("transcript", event.get("text", "")))
+            case "parley.turn" if event.get("response_id") == response_id:
+                found |= {key: event[key] for key in ("timings_ms", "usage") if key in event}
+                spans = event.get("spans_ms", {})
+                found["spans_ms"] = {name: (float(start), float(end)) for name, (start, end) in spans.items()}
+            case "response.done" if event["response"]["id"] == response_id:
+                found["status"] = str(event["response"]["status"])
+            case "parley.notice":
+                notices.append(str(event.get("text", "")))
+            case "error":
+                errors.append(str(event["error"].get("message", "")))
+    # An utterance that goes on is told again, with more words.
+    said = user[-1] if user else ""
+    return Course(user=said, notices=tuple(notices), errors=tuple(errors), order=tuple(order), **found)
+
+
+def saved_course(bundle: Bundle) -> Course:
+    events = [(event.at_s, event.event) for event in bundle.events if event.side == "server"]
+    return course(events, bundle.facts.response_id)
