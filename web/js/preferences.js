@@ -27,7 +27,7 @@ const KNOWN = {
 
 const codePoints = (text) => Array.from(text).length; // The server counts like this.
 
-/** Event: "change" (detail: the key), after each `set` that changes something, and for each key that `reset` changes. */
+/** Event: "change" (detail: the key), after whatever changes it. */
 class Preferences extends EventTarget {
   #values = {}; // Only what was chosen; the rest are defaults.
   #kept = true;
@@ -61,11 +61,20 @@ class Preferences extends EventTarget {
     this.dispatchEvent(new CustomEvent("change", { detail: key }));
   }
 
+  /** What the server, or the page by itself, does holds again. */
+  unset(key) {
+    if (!this.isSet(key)) return;
+    const { [key]: _, ...rest } = this.#kept ? this.#read() : this.#values;
+    this.#write(rest);
+    delete this.#values[key];
+    this.dispatchEvent(new CustomEvent("change", { detail: key }));
+  }
+
+  /** Unset all; returns what was set, by key. */
   reset() {
-    const chosen = Object.keys(this.#values);
-    this.#values = {};
-    this.#write({});
-    for (const key of chosen) this.dispatchEvent(new CustomEvent("change", { detail: key }));
+    const before = { ...this.#values };
+    for (const key of Object.keys(before)) this.unset(key);
+    return before;
   }
 
   #read() {
@@ -91,16 +100,16 @@ class Preferences extends EventTarget {
 
 export const preferences = new Preferences();
 
-const chosenVoice = (config) => {
-  const voice = preferences.get("voice");
-  return (config.voices ?? [voice]).includes(voice) ? voice : ""; // A voice of another server's would refuse the call.
-};
+// A voice that another server has would have this one refuse the call.
+const offered = (value, values) => ((values ?? [value]).includes(value) ? value : "");
+const voice = (config) => offered(preferences.get("voice"), config.voices);
+const spokenLanguage = (config) => offered(preferences.get("spokenLanguage"), config.languages && ["auto", ...config.languages]);
 
 // How each preference reads in the server's session object; with what undoes it where it is not set.
 const SESSION = {
-  voice: (config) => ({ audio: { output: { voice: chosenVoice(config) } } }),
+  voice: (config) => ({ audio: { output: { voice: voice(config) } } }),
   speed: () => ({ audio: { output: { speed: preferences.isSet("speed") ? preferences.get("speed") : null } } }),
-  spokenLanguage: () => ({ audio: { input: { transcription: { language: preferences.get("spokenLanguage") } } } }),
+  spokenLanguage: (config) => ({ audio: { input: { transcription: { language: spokenLanguage(config) } } } }),
   mode: () => ({ audio: { input: { turn_detection: preferences.get("mode") === "open" ? { type: "semantic_vad" } : null } } }),
   instructions: (config) => (config.client_instructions ? { instructions: preferences.get("instructions").trim() || null } : {}),
 };
@@ -127,9 +136,9 @@ export function sessionChange(key, config = {}) {
  */
 export function sessionOptions(config = {}) {
   const asked = {
-    voice: chosenVoice(config) !== "",
+    voice: voice(config) !== "",
     speed: preferences.isSet("speed"),
-    spokenLanguage: preferences.get("spokenLanguage") !== "",
+    spokenLanguage: spokenLanguage(config) !== "",
     mode: preferences.get("mode") !== "open",
     instructions: preferences.get("instructions").trim() !== "",
   };
