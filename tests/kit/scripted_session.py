@@ -112,16 +112,17 @@ class ScriptedSession:
             return
         self.received.append(event)
         if event["type"] == "session.update":
-            self._update(event.get("session"))
+            self._update(event)
         if event["type"] == "parley.recording":
             self.send("parley.recording", on=event["on"])
         self._on_event(self, event)
 
-    def _update(self, given: Any) -> None:
+    def _update(self, event: WireEvent) -> None:
         try:
-            self.options = parse_options(given, self.settings, VOICES, self.options)
+            self.options = parse_options(event.get("session"), self.settings, VOICES, self.options)
         except InvalidRequest as error:
-            self.send("error", error={"type": "invalid_request_error", "code": error.code, "message": str(error)})
+            fields = {"type": "invalid_request_error", "code": error.code, "message": str(error)}
+            self.send("error", error={**fields, "event_id": event.get("event_id")})
         else:
             self.send("session.updated", session={"id": self.id, **self.options.described(self.settings, VOICES[0])})
 
@@ -224,6 +225,11 @@ class ScriptedHost:
             old({"type": "parley.closed", "event_id": "event_1", "reason": "replaced"})
         before.session.take_up(send, heard)
         return self._seat(before.session, send)
+
+    async def lose(self, session: ScriptedSession) -> None:
+        """Whoever is in ``session`` loses the connection; the session waits."""
+        seat, _ = self._seats[session.resume_token]
+        await seat.leave()
 
     def _seat(self, session: ScriptedSession, send: EventSink) -> ScriptedSeat:
         seat = ScriptedSeat(session)
