@@ -236,14 +236,18 @@ from app.config import Settings
 from tests.kit.recording_session import RecordingSession
 
 class Host:
-    async def open(self, send, *, transport):
+    async def open(self, send, *, transport, options):
         return RecordingSession()
+
+    def options(self, given):
+        return given
 
 @asynccontextmanager
 async def build(settings, on_report):
     yield SimpleNamespace(host=Host())
 
 sys.modules["app.wiring"] = SimpleNamespace(build=build)
+sys.modules["app.cli.first_run"] = SimpleNamespace(fetch_missing=lambda settings: None)
 sys.exit(microphone.run(Settings()))
 """
 

@@ -2,7 +2,9 @@
 
 from app.transports.microphone.devices import DeviceError, NoDeviceError, describe_devices, find_device
 from app.transports.microphone.echo import EchoControl, choose_echo_control
+from app.transports.microphone.seat import SoundPort, Switch
 from app.transports.microphone.transport import MicrophoneStats, MicrophoneTransport
+from app.transports.microphone.wake import WakeWord, Waking, wake_words
 
 __all__ = [
     "DeviceError",
@@ -10,7 +12,12 @@ __all__ = [
     "MicrophoneStats",
     "MicrophoneTransport",
     "NoDeviceError",
+    "SoundPort",
+    "Switch",
+    "WakeWord",
+    "Waking",
     "choose_echo_control",
     "describe_devices",
     "find_device",
+    "wake_words",
 ]

@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from app.audio.frames import OUTPUT_RATE_HZ
 from app.config.settings import AudioSettings
-from app.dialogue.ports import ConversationPort
 from app.transports.microphone.chain import Chain
 from app.transports.microphone.devices import (
     Device,
@@ -22,6 +21,8 @@ from app.transports.microphone.devices import (
     rescan,
 )
 from app.transports.microphone.echo import EchoControl, choose_echo_control
+from app.transports.microphone.levels import Level
+from app.transports.microphone.seat import SoundPort
 from app.transports.microphone.streams import BLOCK_MS, CaptureStream, PlaybackStream
 from app.transports.microphone.thread import DeviceThread
 
@@ -48,21 +49,28 @@ class MicrophoneStats:
     reopened: int = 0
     capture_ms: float = 0.0
     playback_ms: float = 0.0
+    echo_ms: float | None = None
+    """From this program through speaker, room and microphone back, measured; None until an echo was heard."""
 
 
 @dataclass(slots=True)
 class _Open:
     """One pair of running streams."""
 
-    capture: CaptureStream
+    capture: CaptureStream | None
     playback: PlaybackStream
     chain: Chain
     underruns_seen: int = 0
 
+    @property
+    def streams(self) -> list[CaptureStream | PlaybackStream]:
+        return [self.playback] if self.capture is None else [self.capture, self.playback]
+
     def close(self) -> None:
         # Both, even if the first cannot be closed: an open stream forbids looking for devices again.
         try:
-            self.capture.close()
+            if self.capture is not None:
+                self.capture.close()
         finally:
             self.playback.close()
 
@@ -74,22 +82,35 @@ class MicrophoneTransport:
     done about it. All methods belong on the event loop; PortAudio's blocking calls have a thread of their own.
     """
 
-    def __init__(self, settings: AudioSettings, *, say: Callable[[str], None], echo: EchoControl | None = None) -> None:
+    def __init__(
+        self,
+        settings: AudioSettings,
+        *,
+        say: Callable[[str], None],
+        echo: EchoControl | None = None,
+        listens: bool = True,
+    ) -> None:
+        """Without ``listens`` only the speaker is used, and no microphone is needed."""
         self._settings = settings
         self._say = say
+        self._listens = listens
         self._echo = echo or choose_echo_control(settings.echo_cancellation)
         self._thread = DeviceThread()
         self._open: _Open | None = None
-        self._session: ConversationPort | None = None
+        self._session: SoundPort | None = None
         self._ring_blocks = _RING_MS // BLOCK_MS
         self._closed_stats = MicrophoneStats()
         self._woken = False
+        self.heard = Level()
+        """How loud the user is, as the session hears it..."""
+        self.spoken = Level()
+        """...and the assistant."""
 
     @property
     def stats(self) -> MicrophoneStats:
         return self._closed_stats if self._open is None else self._count(self._open)
 
-    async def run(self, session: ConversationPort) -> None:
+    async def run(self, session: SoundPort) -> None:
         """Talk until ``session`` ends or this is cancelled; devices that fail are replaced meanwhile.
 
         Raises NoDeviceError or DeviceError only when there is nothing to begin with. Does not close the session.
@@ -98,10 +119,9 @@ class MicrophoneTransport:
         closed = asyncio.ensure_future(session.wait_closed())
         try:
             opened = await self._start(self._settings.input_device, self._settings.output_device)
-            self._say(
-                f"Microphone {opened.capture.device.name!r}, speaker {opened.playback.device.name!r}; "
-                f"{self._echo.description}."
-            )
+            echo = f"; {self._echo.description}" if self._listens else ""
+            devices = _devices(opened)
+            self._say(f"{devices[0].upper()}{devices[1:]}{echo}.")
             while not await self._watch(opened, closed):
                 replaced = await self._replace(closed)
                 if replaced is None:
@@ -119,12 +139,11 @@ class MicrophoneTransport:
             done, _ = await asyncio.wait({closed}, timeout=_LOOK_EVERY_S)
             if done:
                 return True
-            for stream in (opened.capture, opened.playback):
+            for stream in opened.streams:
                 if not stream.alive or stream.silent_for_s > _DEAD_S:
                     self._say(f"The sound device {stream.device.name!r} was lost; looking for the default one.")
                     return False
-            delay_s = opened.capture.latency_s + opened.playback.latency_s
-            self._echo.set_delay(round(delay_s * 1000))
+            self._echo.set_delay(round(1000 * sum(stream.latency_s for stream in opened.streams)))
 
     async def _replace(self, closed: asyncio.Future[None]) -> _Open | None:
         """Open the default devices, for as long as it takes; None when the session ended first."""
@@ -141,8 +160,7 @@ class MicrophoneTransport:
                 pause_s = min(2 * pause_s, _LONGEST_RETRY_S)
             else:
                 self._closed_stats = replace(self._closed_stats, reopened=self._closed_stats.reopened + 1)
-                self._say(f"Going on with microphone {opened.capture.device.name!r}, "
-                          f"speaker {opened.playback.device.name!r}.")  # fmt: skip
+                self._say(f"Going on with {_devices(opened)}.")
                 return opened
         return None
 
@@ -167,12 +185,14 @@ class MicrophoneTransport:
                 rescan()
             said: list[str] = []
             try:
-                capture = _first_usable(wanted_input, "input", lambda device: CaptureStream(device, wake), said)
-                streams.append(capture)
+                capture = None
+                if self._listens:
+                    capture = _first_usable(wanted_input, "input", lambda device: CaptureStream(device, wake), said)
+                    streams.append(capture)
                 playback = _first_usable(wanted_output, "output", lambda device: PlaybackStream(device, wake), said)
                 streams.append(playback)
-                playback.start()
-                capture.start()
+                for stream in reversed(streams):
+                    stream.start()
             except portaudio().PortAudioError as error:
                 close_streams()
                 raise DeviceError(f"The sound devices would not start: {error}") from error
@@ -183,7 +203,7 @@ class MicrophoneTransport:
                 loop.call_soon_threadsafe(self._say, line)
             chain = Chain(
                 self._echo,
-                capture_hz=capture.format.rate_hz,
+                capture_hz=capture.format.rate_hz if capture is not None else OUTPUT_RATE_HZ,
                 playback_hz=playback.format.rate_hz,
                 playback_block=playback.format.block,
             )
@@ -226,29 +246,35 @@ class MicrophoneTransport:
         self._fill(opened, session)
         for block in opened.playback.take_played():
             opened.chain.played(block)
+        if opened.capture is None:
+            return
         for block in opened.capture.take(_BLOCKS_A_STEP):
             for frame in opened.chain.heard(block):
+                self.heard.add(frame)
                 session.push_audio(frame)
         if opened.capture.waiting and not self._woken:
             self._woken = True
             asyncio.get_running_loop().call_soon(self._step)
 
-    def _fill(self, opened: _Open, session: ConversationPort) -> None:
+    def _fill(self, opened: _Open, session: SoundPort) -> None:
         if opened.playback.underruns > opened.underruns_seen:
             opened.underruns_seen = opened.playback.underruns
             self._ring_blocks = min(self._ring_blocks + 1, _LONGEST_RING_MS // BLOCK_MS)
         while opened.playback.queued < self._ring_blocks:
-            for block in opened.chain.speaker(session.playout.read(OUTPUT_RATE_HZ * BLOCK_MS // 1000)):
+            sound = session.pull_audio(OUTPUT_RATE_HZ * BLOCK_MS // 1000)
+            self.spoken.add(sound)
+            for block in opened.chain.speaker(sound):
                 opened.playback.put(block)
 
     def _count(self, opened: _Open) -> MicrophoneStats:
         before = self._closed_stats
         return MicrophoneStats(
             underruns=before.underruns + opened.playback.underruns,
-            overflows=before.overflows + opened.capture.overflows,
+            overflows=before.overflows + (opened.capture.overflows if opened.capture is not None else 0),
             reopened=before.reopened,
-            capture_ms=round(1000 * opened.capture.latency_s, 1),
+            capture_ms=round(1000 * opened.capture.latency_s, 1) if opened.capture is not None else 0.0,
             playback_ms=round(1000 * opened.playback.latency_s, 1),
+            echo_ms=self._echo.measured_ms,
         )
 
 
@@ -261,3 +287,8 @@ def _first_usable(wanted: str, direction: Direction, opener: Callable[[Device], 
             raise
         said.append(f"{error} Using the default one.")
         return opener(find_device("", direction))
+
+
+def _devices(opened: _Open) -> str:
+    speaker = f"speaker {opened.playback.device.name!r}"
+    return speaker if opened.capture is None else f"microphone {opened.capture.device.name!r}, {speaker}"

@@ -1,0 +1,190 @@
+"""Wake words: nothing that was said before one leaves this module.
+
+openWakeWord's models (https://github.com/dscripka/openWakeWord), as the ``pyopen-wakeword`` package carries them: small
+networks on 80 ms of sound, about 6 % of a core, nothing to download.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from app.audio.frames import INPUT_RATE_HZ, OUTPUT_RATE_HZ, Pcm
+from app.errors import ConfigError, ParleyError
+from app.transports.microphone.seat import SoundPort
+
+_CHUNK = INPUT_RATE_HZ * 80 // 1000
+"""What the models hear at a time."""
+_SURE = 0.5
+"""Probability from which the word was said; the models' authors' own choice."""
+_KEPT_FRAMES = 100
+"""2 s of what follows the word, while the session opens."""
+_WAITING_CHUNKS = 12
+"""1 s: a machine too busy to listen loses the oldest sound."""
+_SOFT = 1500.0
+
+
+def wake_words() -> dict[str, str]:
+    """Name in the package by the name that people use ("hey jarvis"). Raises ConfigError without the package."""
+    return {model.value.replace("_", " "): model.value for model in _package().Model}
+
+
+class WakeWord:
+    """Listens for one word. ``heard`` blocks for some milliseconds and belongs on one thread at a time."""
+
+    def __init__(self, word: str) -> None:
+        """Takes half a second. Raises ConfigError for a word that is not known, or without the package."""
+        known = wake_words()
+        wanted = " ".join(word.lower().replace("_", " ").split())
+        if wanted not in known:
+            raise ConfigError(f"audio.wake_word: {word!r} is not among {', '.join(known)}.")
+        self.word = wanted
+        package = _package()
+        self._features: Any = package.OpenWakeWordFeatures.from_builtin()
+        self._model: Any = package.OpenWakeWord.from_builtin(package.Model(known[wanted]))
+        self.heard(np.zeros(_CHUNK, np.int16))  # its first look is at 8 s of silence, and slow
+
+    def heard(self, chunk: Pcm) -> bool:
+        """Whether the word ends in ``chunk`` (int16 ``[1280]``, 16 kHz) or just before."""
+        said = False
+        for features in self._features.process_streaming(chunk.tobytes()):
+            for probability in self._model.process_streaming(features):
+                said = said or probability > _SURE
+        return said
+
+    def forget(self) -> None:
+        """Begin anew: the word that was just heard is not heard again."""
+        silence = np.zeros(_CHUNK, np.int16)
+        for _ in range(2 * INPUT_RATE_HZ // _CHUNK):
+            self.heard(silence)
+
+
+class Waking:
+    """A SoundPort that opens a session when the word is heard and sleeps again when that is over.
+
+    ``open_session`` is awaited after the word; what is said meanwhile is kept for the session. ``on_change`` hears
+    whether it is awake, and ``on_error`` why a session could not be opened. All but the models' work is on the loop.
+    """
+
+    def __init__(
+        self,
+        word: WakeWord,
+        open_session: Callable[[], Awaitable[SoundPort]],
+        *,
+        on_change: Callable[[bool], None],
+        on_error: Callable[[ParleyError], None],
+    ) -> None:
+        self._word = word
+        self._open_session = open_session
+        self._on_change = on_change
+        self._on_error = on_error
+        self._session: SoundPort | None = None
+        self._conversation: asyncio.Task[None] | None = None
+        self._kept: deque[Pcm] = deque(maxlen=_KEPT_FRAMES)
+        self._part: list[Pcm] = []
+        self._chunks: deque[Pcm] = deque(maxlen=_WAITING_CHUNKS)
+        self._listening = False
+        self._pool = ThreadPoolExecutor(1, "parley-wake")
+        self._tone: Pcm = np.zeros(0, np.int16)
+        self._closed = asyncio.Event()
+
+    @property
+    def awake(self) -> bool:
+        return self._conversation is not None
+
+    def push_audio(self, pcm: Pcm) -> None:
+        if self._session is not None:
+            self._session.push_audio(pcm)
+        elif self._conversation is not None:
+            self._kept.append(pcm)
+        else:
+            self._part.append(pcm)
+            if sum(map(len, self._part)) >= _CHUNK:
+                self._chunks.append(np.concatenate(self._part))
+                self._part.clear()
+                self._listen()
+
+    def pull_audio(self, count: int) -> Pcm:
+        if len(self._tone):
+            now, self._tone = self._tone[:count], self._tone[count:]
+            return np.pad(now, (0, count - len(now)))
+        return np.zeros(count, np.int16) if self._session is None else self._session.pull_audio(count)
+
+    async def wait_closed(self) -> None:
+        await self._closed.wait()
+
+    def wake(self) -> None:
+        """As if the word had been said."""
+        if self._conversation is None:
+            self._chunks.clear()
+            self._part.clear()
+            self._kept.clear()
+            self._tone = _tone(rising=True)
+            self._conversation = asyncio.get_running_loop().create_task(self._converse())
+
+    async def close(self) -> None:
+        """For good. Idempotent; whoever opened the sessions closes them."""
+        self._closed.set()
+        if self._conversation is not None:
+            self._conversation.cancel()
+            await asyncio.gather(self._conversation, return_exceptions=True)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _listen(self) -> None:
+        if self._chunks and not self._listening and not self._closed.is_set():
+            self._listening = True
+            found = asyncio.get_running_loop().run_in_executor(self._pool, self._word.heard, self._chunks.popleft())
+            found.add_done_callback(self._listened)
+
+    def _listened(self, found: asyncio.Future[bool]) -> None:
+        self._listening = False
+        if found.cancelled() or self._closed.is_set():
+            return
+        if found.result():
+            self.wake()
+        else:
+            self._listen()
+
+    async def _converse(self) -> None:
+        self._on_change(True)
+        try:
+            session = await self._open_session()
+            while self._kept:
+                session.push_audio(self._kept.popleft())
+            self._session = session
+            await session.wait_closed()
+        except ParleyError as error:
+            self._on_error(error)
+        finally:
+            self._session = None
+            self._kept.clear()
+            if not self._closed.is_set():
+                await asyncio.get_running_loop().run_in_executor(self._pool, self._word.forget)
+                self._tone = _tone(rising=False)
+                self._conversation = None
+                self._on_change(False)
+
+
+def _package() -> Any:
+    try:
+        import pyopen_wakeword
+    except (ImportError, OSError) as error:
+        raise ConfigError(
+            f"Wake words need the package pyopen-wakeword ({error}): install it with `pip install 'parley[wake]'` "
+            "(or `.venv/bin/pip install pyopen-wakeword`), or talk without --wake-word."
+        ) from error
+    return pyopen_wakeword
+
+
+def _tone(*, rising: bool) -> Pcm:
+    """Two soft notes of 70 ms, a fourth apart: up for "I listen", down for "I sleep"."""
+    time = np.arange(OUTPUT_RATE_HZ * 70 // 1000) / OUTPUT_RATE_HZ
+    swell = np.sin(np.pi * np.arange(len(time)) / len(time)) ** 2
+    pitches = (660.0, 880.0) if rising else (880.0, 660.0)
+    notes = [_SOFT * swell * np.sin(2 * np.pi * hz * time) for hz in pitches]
+    return np.concatenate(notes).astype(np.int16)
