@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from app.cli.transcript import message_of
 from app.dialogue.ports import WireEvent
 
-_STATES = {"listening": "listening", "hearing": "hearing you", "thinking": "thinking", "speaking": "speaking"}
+STATES = {
+    "listening": "listening",
+    "hearing": "hearing you",
+    "thinking": "thinking",
+    "speaking": "speaking",
+    "reconnecting": "the connection was lost; reconnecting",
+}
 _TIMINGS = {
     "endpoint": "end of turn",
     "asr": "recognised",
@@ -27,16 +34,20 @@ class ConversationLines:
     def feed(self, event: WireEvent) -> list[str]:
         match event["type"]:
             case "parley.state":
-                return [f"· {_STATES.get(event['state'], event['state'])}"]
+                return [f"· {STATES.get(event['state'], event['state'])}"]
             case "conversation.item.input_audio_transcription.completed":
                 return [f"You:    {event['transcript'].strip()}"]
             case "conversation.item.input_audio_transcription.failed":
-                return [f"! not understood: {_message(event)}"]
-            case "response.output_audio_transcript.delta":
+                return [f"! not understood: {message_of(event)}"]
+            case "response.created":
+                self._replies.pop(event["response"]["id"], None)  # its whole text comes again after a reconnection
+            case "response.output_audio_transcript.delta" | "response.output_text.delta":
                 reply = event["response_id"]
                 self._replies[reply] = self._replies.get(reply, "") + event["delta"]
             case "response.output_audio_transcript.done":
                 self._heard[event["response_id"]] = event["transcript"]
+            case "response.output_text.done":
+                self._heard[event["response_id"]] = event["text"]
             case "response.done":
                 return self._reply_over(event["response"]["id"], event["response"]["status"])
             case "parley.turn":
@@ -47,7 +58,7 @@ class ConversationLines:
                 fate = "only in a summary" if event["complete"] else "no longer, or only in part"
                 return [f"· a long conversation: the model sees the first {event['turns']} turns {fate}"]
             case "error":
-                return [f"! error: {_message(event)}"]
+                return [f"! error: {message_of(event)}"]
             case "parley.closed":
                 return [f"· ended: {event['reason']}"]
         return []
@@ -68,8 +79,3 @@ def _latency(timings_ms: dict[str, float]) -> str:
     parts = ", ".join(f"{name} {timings_ms[key]:.0f}" for key, name in _TIMINGS.items() if key in timings_ms)
     total = timings_ms.get("voice_to_voice")
     return f"        answered after {total:.0f} ms ({parts})" if total is not None else f"        ms: {parts}"
-
-
-def _message(event: WireEvent) -> str:
-    error = event.get("error")
-    return str(error.get("message", error)) if isinstance(error, dict) else str(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
@@ -74,9 +75,14 @@ def _pull(settings: Settings, chosen: list[Entry]) -> None:
         if entry.package is None and not Store(store).fault(entry):
             print(f"{entry.name}: already here")
             continue
-        with _progress_bar() as report:
-            folder = pull(entry.name, store, progress=report)
-        print(f"{entry.name}: {folder}")
+        fetch(entry, store)
+
+
+def fetch(entry: Entry, store: Path) -> None:
+    """Fetch one model into ``store`` and tell how it goes. Raises ModelError."""
+    with _progress_bar() as report:
+        folder = pull(entry.name, store, progress=report)
+    print(f"{entry.name}: {folder}", flush=True)
 
 
 @contextmanager

@@ -1,0 +1,131 @@
+"""What was said so far, for a view that shows it all: pure, from the events of docs/events.md."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from statistics import quantiles
+from typing import Literal, TypeAlias
+
+from app.dialogue.ports import WireEvent
+
+Speaker: TypeAlias = Literal["you", "parley", "note"]
+_KEPT_LINES = 500
+_KEPT_TURNS = 500
+_NOTHING_SAID = frozenset({"no_words", "echo"})
+
+
+@dataclass(slots=True)
+class Line:
+    """One turn of one side, or a remark of the program's own."""
+
+    speaker: Speaker
+    text: str = ""
+    heard: int = 0
+    """Characters of a reply that have been played."""
+    over: bool = False
+    key: str = ""
+    """Item or response id."""
+
+    @property
+    def unheard(self) -> str:
+        """What a reply that is over never said aloud."""
+        return self.text[self.heard :] if self.speaker == "parley" and self.over else ""
+
+
+@dataclass(slots=True)
+class Latency:
+    """Voice to voice, in milliseconds."""
+
+    last_ms: float | None = None
+    _all: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT_TURNS))
+
+    def add(self, ms: float) -> None:
+        self.last_ms = ms
+        self._all.append(ms)
+
+    @property
+    def turns(self) -> int:
+        return len(self._all)
+
+    def percentile(self, percent: int) -> float:
+        """Of the turns so far, at least one; ``percent`` from 1 to 99."""
+        if len(self._all) == 1:
+            return self._all[0]
+        return quantiles(self._all, n=100, method="inclusive")[percent - 1]
+
+
+@dataclass(slots=True)
+class Transcript:
+    """``feed`` it events and read ``lines``, ``state`` and ``latency``."""
+
+    state: str = "listening"
+    lines: deque[Line] = field(default_factory=lambda: deque(maxlen=_KEPT_LINES))
+    latency: Latency = field(default_factory=Latency)
+
+    def note(self, text: str) -> None:
+        self.lines.append(Line("note", text, over=True))
+
+    def feed(self, event: WireEvent) -> None:
+        match event["type"]:
+            case "parley.state":
+                self.state = event["state"]
+            case "conversation.item.input_audio_transcription.delta":
+                self._line("you", event["item_id"]).text += event["delta"]
+            case "conversation.item.input_audio_transcription.completed":
+                line = self._line("you", event["item_id"])
+                line.text, line.over = event["transcript"].strip(), True
+            case "conversation.item.input_audio_transcription.failed":
+                self._not_understood(event)
+            case "response.created":
+                line = self._line("parley", event["response"]["id"])
+                line.text, line.over = "", False  # its whole text comes again after a reconnection
+            case "response.output_audio_transcript.delta":
+                self._line("parley", event["response_id"]).text += event["delta"]
+            case "response.output_text.delta":
+                line = self._line("parley", event["response_id"])
+                line.text += event["delta"]
+                line.heard = len(line.text)  # read, as nothing is spoken
+            case "parley.heard":
+                self._line("parley", event["response_id"]).heard = event["chars"]
+            case "response.done":
+                self._reply_over(event["response"]["id"], event["response"]["status"])
+            case "parley.turn" if "voice_to_voice" in event["timings_ms"]:
+                self.latency.add(event["timings_ms"]["voice_to_voice"])
+            case "parley.notice":
+                self.note(event["text"])
+            case "parley.context":
+                self.note(f"A long conversation: its first {event['turns']} turns are no longer seen word for word.")
+            case "error":
+                self.note(f"Error: {message_of(event)}")
+
+    def _line(self, speaker: Speaker, key: str) -> Line:
+        """The line of that item: mostly the last one, so it is looked for from the end."""
+        for line in reversed(self.lines):
+            if line.key == key:
+                return line
+        line = Line(speaker, key=key)
+        self.lines.append(line)
+        return line
+
+    def _not_understood(self, event: WireEvent) -> None:
+        for line in list(self.lines):
+            if line.key == event["item_id"] and not line.over:
+                self.lines.remove(line)
+        error = event.get("error")
+        if not (isinstance(error, dict) and error.get("code") in _NOTHING_SAID):
+            self.note(f"Not understood: {message_of(event)}")
+
+    def _reply_over(self, key: str, status: str) -> None:
+        line = self._line("parley", key)
+        line.over = True
+        if status == "completed":
+            line.heard = len(line.text)
+        if not line.text.strip():
+            self.lines.remove(line)
+
+
+def message_of(event: WireEvent) -> str:
+    """What an event with an ``error`` says."""
+    error = event.get("error")
+    return str(error.get("message", error)) if isinstance(error, dict) else str(error)

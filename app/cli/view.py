@@ -1,0 +1,69 @@
+"""How a conversation is shown: as plain lines, or as a picture that keeps still (``app.cli.screen``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Protocol
+
+from app.cli.conversation_lines import ConversationLines
+from app.dialogue.ports import WireEvent
+
+
+class View(Protocol):
+    """All calls belong on the event loop; none blocks it for long. A context manager: what it changed it puts back."""
+
+    def event(self, event: WireEvent) -> None:
+        """Show what happened in the session."""
+        ...
+
+    def say(self, line: str) -> None:
+        """Show a remark of the program's own."""
+        ...
+
+    def hint(self, text: str) -> None:
+        """Say which keys do what now."""
+        ...
+
+    def typing(self, text: str) -> None:
+        """Show what is being typed and not sent yet."""
+        ...
+
+    def watch_levels(self, levels: Callable[[], tuple[float, float]]) -> None:
+        """Where to read how loud user and assistant are, dBFS."""
+        ...
+
+    def __enter__(self) -> View: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class PlainView:
+    """Lines on standard output, each whole when it comes: for logs, pipes, and readers of every kind."""
+
+    def __init__(self) -> None:
+        self._lines = ConversationLines()
+
+    def event(self, event: WireEvent) -> None:
+        for line in self._lines.feed(event):
+            self.say(line)
+
+    def say(self, line: str) -> None:
+        print(line, flush=True)
+
+    def hint(self, text: str) -> None:
+        self.say(f"· {text}")
+
+    def typing(self, text: str) -> None:
+        return None
+
+    def watch_levels(self, levels: Callable[[], tuple[float, float]]) -> None:
+        return None
+
+    def __enter__(self) -> PlainView:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
