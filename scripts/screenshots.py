@@ -1,0 +1,71 @@
+"""Screenshots of every state of the page: phone and desktop, light and dark, English and Chinese.
+
+The server is scripted and the microphone silent, so that they are the same each time::
+
+    python -m scripts.screenshots                 # all of them, into build/screenshots
+    python -m scripts.screenshots --only speaking --language en
+
+It needs the development extra and Debian's chromium; Chinese wants a font, such as fonts-noto-cjk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from playwright.async_api import Browser
+
+from app.audio import write_wav
+from tests.kit.browser import chromium, loopback_media
+from tests.kit.page_server import PageServer, page_server
+from tests.kit.page_states import LOCALES, STATES, PageState, open_state
+from tests.kit.scripted_session import ScriptedHost
+
+SIZES = {"desktop": (1280, 800), "phone": (360, 740)}
+SCHEMES = ("light", "dark")
+SETTLE_MS = 400  # fonts, the canvas, and a scroll to the end
+
+
+async def shoot(browser: Browser, server: PageServer, state: PageState, folder: Path, tongue: str, size: str) -> None:
+    """``state`` in both colour schemes."""
+    width, height = SIZES[size]
+    page = await open_state(
+        browser, server, state, tongue=tongue,
+        viewport={"width": width, "height": height},
+        device_scale_factor=2,
+        has_touch=size == "phone",
+        is_mobile=size == "phone",
+    )  # fmt: skip
+    for scheme in SCHEMES:
+        await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+        await page.wait_for_timeout(SETTLE_MS)
+        path = folder / f"{state.name}-{size}-{scheme}-{tongue}.png"
+        await page.screenshot(path=path, animations="disabled", caret="hide")
+        print(path)
+    await page.context.close()
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description="Screenshots of every state of the page.")
+    parser.add_argument("--out", type=Path, default=Path("build/screenshots"), help="folder (default: %(default)s)")
+    parser.add_argument("--only", choices=[state.name for state in STATES], nargs="+", help="these states")
+    parser.add_argument("--size", choices=SIZES, nargs="+", default=list(SIZES))
+    parser.add_argument("--language", choices=LOCALES, nargs="+", default=list(LOCALES))
+    chosen = parser.parse_args()
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    states = [state for state in STATES if not chosen.only or state.name in chosen.only]
+    with tempfile.TemporaryDirectory() as folder, loopback_media():
+        silence = Path(folder) / "silence.wav"
+        write_wav(silence, np.zeros(48_000, np.int16), 48_000)
+        async with chromium(microphone=silence, loop_file=True) as browser:
+            for state, size, tongue in itertools.product(states, chosen.size, chosen.language):
+                async with page_server(ScriptedHost()) as server:
+                    await shoot(browser, server, state, chosen.out, tongue, size)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
