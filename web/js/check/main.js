@@ -68,6 +68,9 @@ async function run({ personal, only = () => true }) {
   }
   running = false;
   draw();
+  if (!personal) return;
+  at("verdict").scrollIntoView({ block: "nearest" });
+  again.focus({ preventScroll: true }); // What had the focus is gone.
 }
 
 /** A check that broke is a fault of ours, which must not end the others. */

@@ -4,6 +4,7 @@ import { isChosen, openMicrophone } from "../microphone.js";
 import { Problem } from "../problem.js";
 
 const LISTEN_MS = 8000;
+const MUTED_MS = 3000; // Not one sample by then: waiting for words would be in vain.
 const LOOK_MS = 40;
 const SPEECH_MS = 480; // Enough above the noise to be a word and no click.
 const SPEECH_DB = -42; // RMS, relative to full scale.
@@ -52,8 +53,9 @@ async function listened(track, analyser, prompt) {
   let peak = -Infinity;
   let clipped = 0;
   let looks = 0;
-  const limit = performance.now() + LISTEN_MS;
-  while (performance.now() < limit && spoken.length * LOOK_MS < SPEECH_MS && track.readyState === "live") {
+  const began = performance.now();
+  const over = () => performance.now() - began > (peak < SILENT_DB ? MUTED_MS : LISTEN_MS);
+  while (!over() && spoken.length * LOOK_MS < SPEECH_MS && track.readyState === "live") {
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
     analyser.getFloatTimeDomainData(samples);
     const db = 10 * Math.log10(samples.reduce((sum, sample) => sum + sample * sample, 0) / samples.length);

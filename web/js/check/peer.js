@@ -22,14 +22,16 @@ export async function webrtc(world) {
   const channel = peer.createDataChannel("check", { ordered: false, maxRetransmits: 0 });
   try {
     await peer.setLocalDescription();
-    await gathered(peer, GATHERING_MS);
+    const complete = await gathered(peer, GATHERING_MS);
     const ours = candidates(peer.localDescription.sdp);
+    if (complete && ours.length === 0) return { status: "fail", code: "no_candidates" };
     const began = performance.now();
     const answer = await offerCheck(peer.localDescription);
     const theirs = candidates(answer.sdp);
     const details = { here: kinds(ours), there: kinds(theirs) };
     await peer.setRemoteDescription(answer);
-    if (!(await opened(peer, channel))) {
+    const limitMs = Math.min(CONNECT_MS, 1000 * (world.config.connect_timeout_s ?? Infinity)); // Calls wait no longer either.
+    if (!(await opened(peer, channel, limitMs))) {
       const pairs = [...(await peer.getStats()).values()].filter(({ type }) => type === "candidate-pair");
       const sum = (key) => pairs.reduce((total, pair) => total + (pair[key] ?? 0), 0);
       details.checks = `${sum("requestsSent")} → ${sum("responsesReceived")}, ← ${sum("requestsReceived")}`;
@@ -45,9 +47,9 @@ export async function webrtc(world) {
   }
 }
 
-function opened(peer, channel) {
+function opened(peer, channel, limitMs) {
   return new Promise((resolve) => {
-    setTimeout(() => resolve(false), CONNECT_MS);
+    setTimeout(() => resolve(false), limitMs);
     channel.addEventListener("open", () => resolve(true));
     peer.addEventListener("connectionstatechange", () => {
       if (peer.connectionState === "failed") resolve(false);

@@ -15,6 +15,7 @@ export class Rows {
   #rows = new Map();
   #headings = [];
   #actions;
+  #asked = 0; // A question that is asked again has buttons of its own.
 
   constructor(el, groups, actions) {
     this.#actions = actions;
@@ -49,7 +50,7 @@ export class Rows {
 
   /** What a running check may ask of the person. */
   prompt(id) {
-    const begin = (prompt) => this.#set(id, { prompt });
+    const begin = (prompt) => this.#set(id, { prompt: { ...prompt, number: (this.#asked += 1) } });
     return {
       say: (key) => begin({ key, give: () => {} }),
       meter: (key) => {
@@ -74,7 +75,7 @@ export class Rows {
 
   #draw(id) {
     const { el, state, result, prompt } = this.#rows.get(id);
-    const drawn = JSON.stringify([state, result, prompt?.key, text(`check.${id}`)]);
+    const drawn = JSON.stringify([state, result, prompt?.number, text(`check.${id}`)]);
     if (el.dataset.drawn === drawn) return; // Redrawn rows would lose the focus and close their details.
     el.dataset.drawn = drawn;
     el.dataset.state = state;
@@ -88,6 +89,9 @@ export class Rows {
     if (result) words.append(...told(id, result));
     if (result?.code === "wrong_token") words.append(this.#tokenForm());
     el.replaceChildren(sign, words);
+    // What is asked of the person must not wait below the edge of a phone, nor far from the keyboard's focus.
+    if (prompt) el.scrollIntoView({ block: "center" });
+    words.querySelector(".answers button")?.focus({ preventScroll: true });
   }
 
   #tokenForm() {
