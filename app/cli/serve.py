@@ -13,11 +13,23 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from rich.console import Console
 from starlette.types import ASGIApp
 
-from app.config import Settings
+from app.config import ServerSettings, Settings, settings_folder
 from app.llm import LanguageModel
 from app.llm.exposition import WorkerMetrics
 from app.llm.local import LocalLanguageModel
-from app.server import Access, MeteredHost, addresses, advice, bind, create_app, serve
+from app.server import (
+    Access,
+    Certificate,
+    MeteredHost,
+    addresses,
+    advice,
+    bind,
+    create_app,
+    find_certificate,
+    is_loopback,
+    serve,
+)
+from app.server.qr import qr_code
 from app.telemetry.log import configure as configure_log
 from app.telemetry.metrics import Metrics
 from app.telemetry.stage import StageReport
@@ -25,6 +37,13 @@ from app.transports.webrtc import WebRtcCalls
 from app.wiring import OnReport, build, build_language_model
 
 HELP = "serve the page, its calls and the OpenAI-compatible API"
+EXAMPLES = """examples:
+  python -m app serve                                  the page for this machine: http://127.0.0.1:8080/
+  python -m app serve --https                          for phones and others too, with a QR code to scan (docs/phone.md)
+  python -m app serve --https --host 192.168.1.20      on one of this machine's addresses only
+  python -m app serve --https --set server.certificate=fullchain.pem --set server.private_key=privkey.pem
+  python -m app serve --host 0.0.0.0 --port 9000       plain http, to stand behind an https proxy
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,13 +51,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", help="address to listen on (server.host); any but loopback wants a token")
     parser.add_argument("--port", type=int, help="port to listen on (server.port)")
     parser.add_argument(
+        "--https",
+        action=argparse.BooleanOptionalAction,
+        help="https, which browsers want for the microphone on other machines (server.https); makes a certificate "
+        "where none is set, and listens on every address where none is named",
+    )
+    parser.add_argument(
         "--api-only", action="store_true", help="load the language model alone and serve /v1, without page and calls"
     )
 
 
-def overrides(args: argparse.Namespace) -> Mapping[str, str | int]:
+def overrides(args: argparse.Namespace) -> Mapping[str, str | int | bool]:
     """What the flags say, as settings keys."""
-    given = {"server.host": args.host, "server.port": args.port}
+    given = {"server.host": args.host, "server.port": args.port, "server.https": args.https}
     return {key: value for key, value in given.items() if value is not None}
 
 
@@ -47,9 +72,10 @@ def run(settings: Settings, args: argparse.Namespace | None = None) -> int:
     configure_log(settings.runtime.log_level)
     api_only = args is not None and args.api_only
     # The port is taken first: that it is in use should not be learnt after a minute of loading.
-    with bind(settings.server.host, settings.server.port) as sock:
+    with bind(settings.server.address, settings.server.port) as sock:
+        certificate = _certificate(settings.server, args) if settings.server.https else None
         try:
-            asyncio.run(_serve(settings, sock, StartUp(Console()), api_only=api_only))
+            asyncio.run(_serve(settings, sock, certificate, StartUp(Console()), api_only=api_only))
         # While the stages are loading; later both signals lead to an orderly shutdown.
         except KeyboardInterrupt:
             return 128 + signal.SIGINT
@@ -58,7 +84,15 @@ def run(settings: Settings, args: argparse.Namespace | None = None) -> int:
     return 0
 
 
-async def _serve(settings: Settings, sock: socket.socket, start_up: StartUp, *, api_only: bool) -> None:
+def _certificate(server: ServerSettings, args: argparse.Namespace | None) -> Certificate:
+    certificate = find_certificate(server, settings_folder(getattr(args, "config", None)))
+    certificate.context()  # what cannot be used is told now, too
+    return certificate
+
+
+async def _serve(
+    settings: Settings, sock: socket.socket, certificate: Certificate | None, start_up: StartUp, *, api_only: bool
+) -> None:
     access = Access.from_settings(settings.server)
     start_up.begin()
     loading = asyncio.current_task()
@@ -67,8 +101,10 @@ async def _serve(settings: Settings, sock: socket.socket, start_up: StartUp, *, 
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: loading and loading.cancel())
     assemble = _api if api_only else _everything
     async with assemble(settings, access, start_up.stage) as app:
-        hint = _made_key(settings, access) if api_only else advice(sock)
-        await serve(app, sock, on_ready=lambda: start_up.ready(_addresses(sock, access, api_only), hint))
+        hint = _made_key(settings, access) if api_only else advice(sock, certificate)
+        urls = _addresses(sock, access, certificate, api_only=api_only)
+        phone = urls[-1] if certificate is not None and not api_only and not is_loopback(sock.getsockname()[0]) else ""
+        await serve(app, sock, certificate=certificate, on_ready=lambda: start_up.ready(urls, hint, phone=phone))
         start_up.end("requests" if api_only else "calls and requests")
         _ignore_signals()
 
@@ -93,6 +129,7 @@ async def _everything(settings: Settings, access: Access, on_report: OnReport) -
             access=access,
             metrics=metrics,
             stages_ready=lambda: _readiness(parley.stages.llm, parley.reports),
+            turns=parley.host.turns,
         )
 
 
@@ -126,9 +163,11 @@ def _made_key(settings: Settings, access: Access) -> str:
     return f"Its key, made for this run: {access.token}" if access.token and not settings.server.token else ""
 
 
-def _addresses(sock: socket.socket, access: Access, api_only: bool) -> tuple[str, ...]:
+def _addresses(
+    sock: socket.socket, access: Access, certificate: Certificate | None = None, *, api_only: bool
+) -> tuple[str, ...]:
     """Without a page there is nothing to open in a browser: what clients want is the base URL."""
-    urls = addresses(sock, access)
+    urls = addresses(sock, access, certificate)
     return tuple(f"{url.partition('#')[0]}v1" for url in urls) if api_only else urls
 
 
@@ -151,12 +190,16 @@ class StartUp:
             f"[dim]warm-up[/] {report.warm_up_s:4.1f} s  [dim]memory[/] {report.memory_mb:5.0f} MiB  {detail}"
         )
 
-    def ready(self, urls: tuple[str, ...], hint: str) -> None:
+    def ready(self, urls: tuple[str, ...], hint: str, *, phone: str = "") -> None:
+        """``phone`` is the address that a phone's camera should see, if any."""
         took_s = time.monotonic() - self._began
         self._line(f"[dim]Ready in {took_s:.1f} s, {self._memory_mb:.0f} MiB[/]")
         self._line(f"[bold]Parley is ready:[/] [bold cyan]{urls[0]}[/]")
         for url in urls[1:]:
             self._line(f"                 [cyan]{url}[/]")
+        if phone and (code := qr_code(phone, self._console)):
+            self._line("[dim]For a phone in the same network, to scan with its camera:[/]")
+            self._console.print(code)
         if hint:
             self._line(f"[yellow]{hint}[/]")
         self._line("[dim]Ctrl-C ends it.[/]")

@@ -1,6 +1,6 @@
 """Settings, read from config.toml, the environment and flags."""
 
-from app.config.load import known_keys, load_settings
+from app.config.load import known_keys, load_settings, settings_folder
 from app.config.settings import (
     AsrSettings,
     AssistantSettings,
@@ -27,4 +27,5 @@ __all__ = [
     "VadSettings",
     "known_keys",
     "load_settings",
+    "settings_folder",
 ]

@@ -37,11 +37,7 @@ def load_settings(
     file and line (or the variable, or the flag) of the first thing wrong.
     """
     environment = os.environ if environment is None else environment
-    if path is None:
-        named = environment.get("PARLEY_CONFIG")
-        path = Path(named) if named else DEFAULT_PATH
-        if not named and not path.exists():
-            path = None
+    path = path or _default_path(environment)
     text = _read(path) if path is not None else ""
     tree = _parse(text, path)
     origin: dict[str, str] = {key: f"{path}, line {_line_of(text, key)}" for key in _dotted(tree)}
@@ -55,7 +51,22 @@ def load_settings(
         settings = Settings.model_validate(tree)
     except ValidationError as error:
         raise ConfigError(_explain(error, origin)) from None
-    return _with_absolute_store(settings, path)
+    return _with_absolute_paths(settings, _base(path))
+
+
+def settings_folder(path: Path | None = None) -> Path:
+    """Where relative paths of the settings start, for the ``path`` that ``load_settings`` was given."""
+    return _base(path or _default_path(os.environ))
+
+
+def _default_path(environment: Mapping[str, str]) -> Path | None:
+    if named := environment.get("PARLEY_CONFIG"):
+        return Path(named)
+    return DEFAULT_PATH if DEFAULT_PATH.exists() else None
+
+
+def _base(path: Path | None) -> Path:
+    return path.resolve().parent if path is not None else Path(__file__).resolve().parents[2]
 
 
 def _read(path: Path) -> str:
@@ -184,8 +195,17 @@ def _nearest(key: str) -> str:
     return f" Did you mean {near[0]!r}?" if near else " `python -m app config` shows all keys."
 
 
-def _with_absolute_store(settings: Settings, path: Path | None) -> Settings:
-    """A relative model store lies beside config.toml, wherever the command is run from."""
-    base = path.resolve().parent if path is not None else Path(__file__).resolve().parents[2]
+def _with_absolute_paths(settings: Settings, base: Path) -> Settings:
+    """A relative path is meant from config.toml, wherever the command is run from."""
     store = base / settings.runtime.model_store.expanduser()
-    return settings.model_copy(update={"runtime": settings.runtime.model_copy(update={"model_store": store})})
+    pem = {
+        key: str(base / Path(value).expanduser())
+        for key in ("certificate", "private_key")
+        if (value := getattr(settings.server, key))
+    }
+    return settings.model_copy(
+        update={
+            "runtime": settings.runtime.model_copy(update={"model_store": store}),
+            "server": settings.server.model_copy(update=pem),
+        }
+    )

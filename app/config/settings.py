@@ -208,10 +208,11 @@ class AudioSettings(Section):
 
 
 class ServerSettings(Section):
-    host: str = "127.0.0.1"
+    host: str = ""
+    """Address to listen on; empty for 127.0.0.1, and for every address with ``https``, which is for other machines."""
     port: int = Field(8080, ge=0, le=65535)
     token: str = ""
-    """Wanted from every client when ``host`` is not loopback; made and printed if empty."""
+    """Wanted from every client when ``address`` is not loopback; made and printed if empty."""
     api_keys: tuple[str, ...] = ()
     """Further keys, for /v1 only. Each is a tenant of its own: no session or cached prefix is shared between keys."""
     allowed_origins: tuple[str, ...] = ()
@@ -237,6 +238,11 @@ class ServerSettings(Section):
     """Let the page record a call, if the person there wants it too. The recording stays in their browser."""
     saved_turns_mb: int = Field(32, ge=0)
     """Memory (MiB) for the latest turns' sound and events, so that one can be saved and replayed; 0 keeps none."""
+
+    @property
+    def address(self) -> str:
+        """Where to listen."""
+        return self.host or ("0.0.0.0" if self.https else "127.0.0.1")
 
 
 class RuntimeSettings(Section):

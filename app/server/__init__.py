@@ -1,9 +1,24 @@
 """The HTTP side: the page, signalling, health and metrics, and who may use them."""
 
-from app.server.access import Access
+from app.server.access import Access, is_loopback
 from app.server.app import create_app
 from app.server.calls import Answer, CallService
 from app.server.metered import MeteredHost
 from app.server.runner import addresses, advice, bind, serve
+from app.server.tls import Certificate, find_certificate, kept_certificate
 
-__all__ = ["Access", "Answer", "CallService", "MeteredHost", "addresses", "advice", "bind", "create_app", "serve"]
+__all__ = [
+    "Access",
+    "Answer",
+    "CallService",
+    "Certificate",
+    "MeteredHost",
+    "addresses",
+    "advice",
+    "bind",
+    "create_app",
+    "find_certificate",
+    "is_loopback",
+    "kept_certificate",
+    "serve",
+]

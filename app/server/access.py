@@ -44,7 +44,7 @@ class Access:
     @classmethod
     def from_settings(cls, server: ServerSettings) -> Access:
         """The rules that ``server`` asks for; makes a token where one is needed and none is set."""
-        loopback = is_loopback(server.host)
+        loopback = is_loopback(server.address)
         token = server.token or ("" if loopback else secrets.token_urlsafe(_TOKEN_BYTES))
         origins = frozenset(origin.rstrip("/").lower() for origin in server.allowed_origins)
         return cls(token, loopback, origins, frozenset(filter(None, server.api_keys)))

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 from app.errors import ConfigError
 from app.server.access import Access, is_loopback
 from app.server.ending import Ending
+from app.server.tls import Certificate
 from app.server.websocket_protocol import BoundedWebSocket
 from app.transports.events import MESSAGE_LIMIT
 
@@ -68,25 +69,47 @@ def _bind_problem(host: str, port: int, error: OSError) -> str:
     )
 
 
-def addresses(sock: socket.socket, access: Access) -> tuple[str, ...]:
-    """What to type into a browser, token included, nearest first."""
+def addresses(sock: socket.socket, access: Access, certificate: Certificate | None = None) -> tuple[str, ...]:
+    """What to type into a browser, token included, nearest first; https with a ``certificate``."""
     host, port = sock.getsockname()[:2]
     fragment = f"#token={access.token}" if access.token else ""
     names = [host]
     if host in ("0.0.0.0", "::"):
         names = ["127.0.0.1", _lan_address() or socket.gethostname()]
-    return tuple(f"http://{f'[{name}]' if ':' in name else name}:{port}/{fragment}" for name in names)
+    if certificate is not None and not certificate.made:
+        # By another name than those in it browsers would warn of it.
+        names = [name for name in certificate.names if not name.startswith("*")][:1] or names
+    scheme = "http" if certificate is None else "https"
+    return tuple(f"{scheme}://{f'[{name}]' if ':' in name else name}:{port}/{fragment}" for name in names)
 
 
-def advice(sock: socket.socket) -> str:
-    """What people on other machines run into; empty on a loopback bind."""
+def advice(sock: socket.socket, certificate: Certificate | None = None) -> str:
+    """What people run into, on other machines above all; empty where there is nothing."""
     host, port = sock.getsockname()[:2]
+    if certificate is not None:
+        return _about(certificate, host)
     if is_loopback(host):
         return ""
     return (
-        "Browsers give a page the microphone only over https or on localhost. From another machine put an https proxy "
-        f"in front, or tunnel: ssh -L {port}:127.0.0.1:{port} this-machine, then open http://127.0.0.1:{port}/"
+        "Browsers give a page the microphone only over https or on localhost. For other machines start with --https, "
+        f"put an https proxy in front, or tunnel: ssh -L {port}:127.0.0.1:{port} this-machine, then open "
+        f"http://127.0.0.1:{port}/"
     )
+
+
+def _about(certificate: Certificate, host: str) -> str:
+    if certificate.made:
+        only_here = "; phones cannot reach it: --host 0.0.0.0 lets them" if is_loopback(host) else ""
+        return (
+            "The certificate was made by Parley itself, so a browser warns of it the first time: choose Advanced, "
+            f"then Continue (Safari: Show Details, then visit this website){only_here}."
+        )
+    if certificate.expired:
+        return (
+            f"{certificate.path} (server.certificate) expired on {certificate.expires:%Y-%m-%d}, and browsers will "
+            "warn of it: have it renewed, then start again."
+        )
+    return f"The certificate is for {', '.join(certificate.names)}; by other names browsers will warn of it."
 
 
 def _lan_address() -> str | None:
@@ -118,8 +141,18 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def serve(app: ASGIApp, sock: socket.socket, *, on_ready: Callable[[], None] = lambda: None) -> None:
-    """Serve until SIGINT or SIGTERM (a second one stops waiting), or until cancelled; then shut down in order."""
+async def serve(
+    app: ASGIApp,
+    sock: socket.socket,
+    *,
+    certificate: Certificate | None = None,
+    on_ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until SIGINT or SIGTERM (a second one stops waiting), or until cancelled; then shut down in order.
+
+    With a ``certificate`` https; raises ConfigError when it cannot be used.
+    """
+    context = certificate.context() if certificate is not None else None
     requests = Ending(app)
     config = uvicorn.Config(
         requests,
@@ -134,6 +167,7 @@ async def serve(app: ASGIApp, sock: socket.socket, *, on_ready: Callable[[], Non
         ws_max_size=MESSAGE_LIMIT,
         ws_per_message_deflate=False,
         h11_max_incomplete_event_size=32 * 1024,
+        ssl_context_factory=(lambda config, default: context) if context is not None else None,
     )
     server = _Server(config, on_ready)
 

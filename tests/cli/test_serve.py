@@ -3,11 +3,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from app.cli import serve
+from app.config import load_settings
 from app.config.settings import Settings
 from app.errors import ConfigError
 from app.server import Access, bind
@@ -32,6 +34,53 @@ def test_the_start_up_tells_what_each_stage_cost_and_where_to_go() -> None:
     assert lines[6] == "Browsers want https."
     start_up.end("requests")
     assert out.getvalue().splitlines()[-1] == "All requests are ended."
+
+
+def test_a_terminal_shows_the_phones_address_as_a_code_and_a_file_only_as_text() -> None:
+    urls = ("https://127.0.0.1:8080/#token=abc", "https://192.0.2.1:8080/#token=abc")
+    shown: dict[bool, str] = {}
+    for terminal in (True, False):
+        out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+        console = Console(
+            file=out, force_terminal=terminal, color_system="256" if terminal else None, width=80, legacy_windows=False
+        )
+        serve.StartUp(console).ready(urls, "Browsers warn.", phone=urls[1])
+        out.seek(0)
+        shown[terminal] = out.read()
+    assert "▀" in shown[True]
+    assert "scan" in shown[True]
+    assert shown[False].splitlines()[1:] == [
+        "Parley is ready: https://127.0.0.1:8080/#token=abc",
+        "                 https://192.0.2.1:8080/#token=abc",
+        "Browsers warn.",
+        "Ctrl-C ends it.",
+    ]
+
+
+def test_a_certificate_that_cannot_be_used_is_told_before_any_model_is_loaded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(serve, "build", None)
+    settings = Settings.model_validate(
+        {"server": {"https": True, "port": 0, "certificate": str(tmp_path / "none.pem"), "host": "127.0.0.1"}}
+    )
+    with pytest.raises(ConfigError, match=r"none\.pem \(server\.certificate\) cannot be read"):
+        serve.run(settings)
+
+
+def test_https_listens_on_every_address_unless_one_is_named() -> None:
+    parser = argparse.ArgumentParser()
+    serve.add_arguments(parser)
+    for flags, address in (
+        ([], "127.0.0.1"),
+        (["--https"], "0.0.0.0"),
+        (["--https", "--host", "127.0.0.1"], "127.0.0.1"),
+        (["--no-https"], "127.0.0.1"),
+    ):
+        settings = load_settings(
+            Path("config.toml"), environment={}, overrides=serve.overrides(parser.parse_args(flags))
+        )
+        assert settings.server.address == address
 
 
 def test_a_busy_port_is_told_before_any_model_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:

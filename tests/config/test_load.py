@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.config import Settings, known_keys, load_settings
+from app.config import Settings, known_keys, load_settings, settings_folder
 from app.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,6 +100,14 @@ def test_a_string_where_a_list_is_wanted_is_shown_as_a_list(tmp_path: Path) -> N
 def test_a_misspelt_variable_is_an_error_too(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"PARLEY_LLM__MODLE: unknown key .* Did you mean 'llm\.model'"):
         load_settings(_write(tmp_path, ""), environment={"PARLEY_LLM__MODLE": "x"})
+
+
+def test_a_certificate_lies_beside_config_toml_too_and_so_does_what_parley_makes(tmp_path: Path) -> None:
+    path = _write(tmp_path, "[server]\ncertificate = 'tls/mine.pem'\nprivate_key = '/etc/key.pem'\n")
+    server = load_settings(path, environment={}).server
+    assert (server.certificate, server.private_key) == (str(tmp_path / "tls" / "mine.pem"), "/etc/key.pem")
+    assert load_settings(_write(tmp_path, ""), environment={}).server.certificate == ""
+    assert settings_folder(path) == tmp_path
 
 
 def test_the_model_store_lies_beside_config_toml(tmp_path: Path) -> None:
