@@ -7,6 +7,7 @@ import contextlib
 import socket
 from typing import Any, cast
 
+from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 _SEND_BUFFER = 8 * 1024
@@ -34,6 +35,11 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
             self.queue.put_nowait({"type": "websocket.disconnect", "code": 1012, "reason": ""})
         else:
             super().shutdown()
+
+    async def send(self, message: ASGISendEvent) -> None:
+        await super().send(message)
+        if self.initial_response is not None and self.close_sent:
+            self.handshake_complete = True  # refused in good order, which uvicorn would log as a failure
 
     async def run_asgi(self) -> None:
         try:
