@@ -1,5 +1,6 @@
 // One WebRTC call: offer, answer, data channel, heartbeat. Knows nothing of the page.
 
+import { PeerStats } from "./latency/peer-stats.js";
 import { closedProblem, Problem } from "./problem.js";
 import { hangUp, leave, offer } from "./server.js";
 
@@ -26,6 +27,9 @@ export class Call extends EventTarget {
   #callId = null;
   #timers = [];
   #lastHeard = 0;
+  #pinged = 0;
+  #roundTripMs = null;
+  #stats = new PeerStats();
   #ended = false;
   stream = new MediaStream();
 
@@ -78,9 +82,15 @@ export class Call extends EventTarget {
   /** Whether the server still answers; if not, the call is lost sooner than the heartbeat would find out. */
   async check() {
     const asked = performance.now();
-    this.send({ type: "parley.ping", id: "check" });
+    this.#ping("check");
     await after(CHECK_MS);
     if (this.#lastHeard < asked) this.#lose(new Problem("connection_lost"));
+  }
+
+  /** What the way costs just now: { roundTripMs, playoutMs, lost, packets }, each null where the browser does not tell. */
+  async measure() {
+    const seen = this.#stats.read(await this.#peer.getStats());
+    return { ...seen, roundTripMs: seen.roundTripMs ?? this.#roundTripMs };
   }
 
   /** Hang up: the session ends. Idempotent, as are all ways to end. */
@@ -91,6 +101,11 @@ export class Call extends EventTarget {
   /** Go, but let the session wait for somebody to come back with its token. */
   leave() {
     return this.#end(leave);
+  }
+
+  #ping(id) {
+    this.#pinged = performance.now();
+    this.send({ type: "parley.ping", id });
   }
 
   #end(tell) {
@@ -122,7 +137,8 @@ export class Call extends EventTarget {
     } catch {
       return;
     }
-    if (event === null || typeof event !== "object" || event.type === "parley.pong") return;
+    if (event === null || typeof event !== "object") return;
+    if (event.type === "parley.pong") return void (this.#roundTripMs = performance.now() - this.#pinged);
     this.dispatchEvent(new CustomEvent("message", { detail: event }));
     if (event.type === "parley.closed") this.#lose(closedProblem(event.reason));
   }
@@ -156,7 +172,7 @@ export class Call extends EventTarget {
     let pings = 0;
     const beat = () => {
       if (performance.now() - this.#lastHeard > SILENCE_MS) this.#lose(new Problem("connection_lost"));
-      else this.send({ type: "parley.ping", id: String(++pings) });
+      else this.#ping(String(++pings));
     };
     beat();
     this.#timers.push(setInterval(beat, PING_MS));

@@ -6,6 +6,7 @@ import { Controls } from "./controls.js";
 import { Conversation } from "./conversation.js";
 import { Keepsake } from "./keepsake.js";
 import { listenToKeys } from "./keyboard.js";
+import { Latency } from "./latency/latency.js";
 import { Levels } from "./levels.js";
 import { Orb } from "./orb.js";
 import { preferences } from "./preferences.js";
@@ -18,7 +19,7 @@ import { SettingsDialog } from "./settings/dialog.js";
 import { LiveSettings } from "./settings/live.js";
 import { choose, fill, language, text } from "./strings.js";
 import { copy, Tools } from "./tools.js";
-import { Transcript } from "./transcript.js";
+import { footParts, Transcript } from "./transcript.js";
 
 const at = (id) => document.getElementById(id);
 const hear = at("hear");
@@ -37,6 +38,8 @@ const conversation = new Conversation({
   },
   removed: (item) => transcript.remove(item),
 });
+const latency = new Latency(session, at("figures"));
+footParts.push((item) => latency.part(item));
 const recording = new Recording(session);
 const tools = new Tools(
   () => conversation.items.values(),
@@ -190,6 +193,7 @@ function speak(tag) {
   fill();
   settings.refresh();
   transcript.refresh();
+  latency.refresh();
   problems.refresh();
   composer.draw();
   tools.draw();

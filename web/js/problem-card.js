@@ -5,11 +5,11 @@ import { setToken } from "./server.js";
 import { text } from "./strings.js";
 
 const WAYS = {
-  microphone_denied: ["retry", "type"],
-  microphone_missing: ["retry", "type"],
-  microphone_busy: ["retry", "type"],
-  insecure_context: ["type"],
-  unsupported: ["dismiss"],
+  microphone_denied: ["retry", "type", "check"],
+  microphone_missing: ["retry", "type", "check"],
+  microphone_busy: ["retry", "type", "check"],
+  insecure_context: ["type", "check"],
+  unsupported: ["check", "dismiss"],
   no_connection: ["retry", "check", "dismiss"],
   connection_lost: ["reconnect", "check", "dismiss"],
   server_unreachable: ["retry", "reload"],

@@ -78,6 +78,11 @@ export class Session extends EventTarget {
     return this.#keepsake.call?.token ?? "";
   }
 
+  /** What the call's way costs just now (call.js); null outside a call. */
+  async measure() {
+    return (await this.#call?.measure()) ?? null;
+  }
+
   /** Begin a call; must be called inside a click or key press, or browsers will not play sound. */
   async start({ microphone }) {
     if (this.active) return;

@@ -26,6 +26,9 @@ export class SocketCall extends EventTarget {
   #socket = null;
   #timers = [];
   #lastHeard = 0;
+  #pinged = 0;
+  #roundTripMs = null;
+  #aheadMs = null; // What was waiting to be played when the reply's sound came.
   #connected = null; // Settles `connect`.
   #ended = false;
 
@@ -63,7 +66,7 @@ export class SocketCall extends EventTarget {
 
   async check() {
     const asked = performance.now();
-    this.send({ type: "parley.ping", id: "check" });
+    this.#ping("check");
     await after(CHECK_MS);
     if (this.#lastHeard < asked) this.#lose(new Problem("connection_lost"));
   }
@@ -71,6 +74,13 @@ export class SocketCall extends EventTarget {
   /** Let sound be played; inside a click, where the browser wants one. */
   wake() {
     this.#context?.resume().catch(() => {});
+  }
+
+  /** As Call's. Nothing is lost on this way; it comes late instead. */
+  async measure() {
+    const { outputLatency = 0, baseLatency = 0 } = this.#context;
+    const playoutMs = this.#aheadMs === null ? null : this.#aheadMs + 1000 * (outputLatency || baseLatency);
+    return { roundTripMs: this.#roundTripMs, playoutMs, lost: null, packets: null };
   }
 
   close() {
@@ -101,6 +111,7 @@ export class SocketCall extends EventTarget {
     this.#capture = new AudioWorkletNode(context, "parley-capture", { ...mono, numberOfOutputs: 0 });
     this.#capture.port.onmessage = ({ data }) => this.#sendSound(data);
     this.#playback = new AudioWorkletNode(context, "parley-playback", { numberOfInputs: 0, outputChannelCount: [1] });
+    this.#playback.port.onmessage = ({ data }) => (this.#aheadMs = data);
     const destination = new MediaStreamAudioDestinationNode(context, { channelCount: 1 });
     this.#playback.connect(destination);
     this.stream = destination.stream;
@@ -140,7 +151,8 @@ export class SocketCall extends EventTarget {
     } catch {
       return;
     }
-    if (event === null || typeof event !== "object" || event.type === "parley.pong") return;
+    if (event === null || typeof event !== "object") return;
+    if (event.type === "parley.pong") return void (this.#roundTripMs = performance.now() - this.#pinged);
     if (this.#connected && event.type === "error") return void this.#connected.reject(refusedWith(event.error));
     this.dispatchEvent(new CustomEvent("message", { detail: event }));
     if (event.type === "session.created") this.#begun();
@@ -156,7 +168,7 @@ export class SocketCall extends EventTarget {
     let pings = 0;
     const beat = () => {
       if (performance.now() - this.#lastHeard > SILENCE_MS) this.#lose(new Problem("connection_lost"));
-      else this.send({ type: "parley.ping", id: String(++pings) });
+      else this.#ping(String(++pings));
     };
     beat();
     this.#timers.push(setInterval(beat, PING_MS));
@@ -166,6 +178,11 @@ export class SocketCall extends EventTarget {
     if (this.#ended || this.#connected) return;
     this.leave();
     this.dispatchEvent(new CustomEvent("lost", { detail: problem }));
+  }
+
+  #ping(id) {
+    this.#pinged = performance.now();
+    this.send({ type: "parley.ping", id });
   }
 
   #end(code) {

@@ -2,9 +2,10 @@
 
 import * as call from "./strings/call.js";
 import * as check from "./strings/check.js";
+import * as latency from "./strings/latency.js";
 import * as settings from "./strings/settings.js";
 
-const subjects = [call, check, settings];
+const subjects = [call, check, latency, settings];
 const merged = (tag) => Object.assign({}, ...subjects.map((subject) => subject[tag]));
 const en = merged("en");
 const tables = { en, zh: merged("zh") };

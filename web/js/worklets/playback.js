@@ -1,7 +1,8 @@
 // The reply, 24 kHz in pieces of 20 ms as the network brings them, played without clicks at the rate of the device.
 //
 // What was sent counts as heard, so nothing spoken is thrown away but in need: a buffer that has grown too long
-// shrinks in the pauses. It begins short and grows only where the network turns out to be uneven.
+// shrinks in the pauses. It begins short and grows only where the network turns out to be uneven. At each beginning of
+// speech it tells how many ms are played before it.
 
 const RATE_HZ = 24000;
 const MS = RATE_HZ / 1000;
@@ -26,6 +27,7 @@ registerProcessor(
     #calmSince = currentTime;
     #playing = false;
     #loud = false; // The piece that is being played.
+    #came = false; // Whether the piece that came last was loud.
     #ready = new Float32Array(0); // Of it, at the rate of the device, from `#at` on.
     #at = 0;
     #gain = 0;
@@ -65,6 +67,8 @@ registerProcessor(
         const piece = Float32Array.from(pcm.subarray(at, at + PIECE_LIMIT), (sample) => sample / 32768);
         const loud = piece.some((sample) => Math.abs(sample) > QUIET);
         if (!loud && this.#queued > this.#target + SPARE) continue;
+        if (loud && !this.#came) this.port.postMessage(Math.max(this.#queued, this.#playing ? 0 : this.#target) / MS);
+        this.#came = loud;
         this.#queue.push({ piece, loud });
         this.#queued += piece.length;
       }

@@ -1,0 +1,36 @@
+// The call's own figures: how fast it usually is, how it travels, what got lost.
+
+import { text } from "../strings.js";
+import { percentile } from "./stages.js";
+import { seconds } from "./waterfall.js";
+
+const make = (tag, content = "") => {
+  const el = document.createElement(tag);
+  el.textContent = content;
+  return el;
+};
+
+/** Draw `{ totals, interruptions, transport, network }` into `el`; nothing before the first turn. */
+export function drawFigures(el, { totals, interruptions, transport, network }, shown) {
+  el.hidden = !shown || totals.length === 0;
+  if (el.hidden) return;
+  const facts = [
+    ["p50", seconds(percentile(totals, 0.5))],
+    ["p95", seconds(percentile(totals, 0.95))],
+    ["turns", String(totals.length)],
+    ["interruptions", String(interruptions)],
+    ["transport", { webrtc: "WebRTC", websocket: "WebSocket" }[transport] ?? "–"],
+  ];
+  if (Number.isFinite(network?.roundTripMs)) facts.push(["roundTrip", `${Math.max(1, Math.round(network.roundTripMs))} ms`]);
+  if (network?.packets > 0) facts.push(["loss", `${((100 * network.lost) / network.packets).toFixed(1)} %`]);
+  const list = make("dl");
+  for (const [name, value] of facts) {
+    const pair = make("div");
+    const term = make("dt", text(`figures.${name}`));
+    if (text(`figures.${name}.title`)) term.title = text(`figures.${name}.title`);
+    pair.append(term, make("dd", value));
+    list.append(pair);
+  }
+  el.setAttribute("aria-label", text("figures"));
+  el.replaceChildren(list);
+}

@@ -1,0 +1,102 @@
+// What is below a reply: a button that shows where its time went, and the way to keep the turn as a file.
+
+import { preferences } from "../preferences.js";
+import { asProblem } from "../problem.js";
+import { download } from "../saving.js";
+import { savedTurn } from "../server.js";
+import { has, text } from "../strings.js";
+import { stages } from "./stages.js";
+import { waterfall } from "./waterfall.js";
+
+const make = (tag, className, content = "") => {
+  const el = document.createElement(tag);
+  if (className) el.className = className;
+  el.textContent = content;
+  return el;
+};
+
+export class TurnView {
+  el = make("div", "latency");
+  #id;
+  #turn;
+  #facts;
+  #opened;
+  #button = make("button", "show");
+  #panel = make("div", "panel");
+  #open = false;
+
+  /** `facts()` is what the call knows of this turn: { network, token, kept }; `opened()` is told when it is shown. */
+  constructor(id, turn, facts, opened) {
+    this.#id = id;
+    this.#turn = turn;
+    this.#facts = facts;
+    this.#opened = opened;
+    this.#panel.id = `latency-${id}`;
+    this.#button.type = "button";
+    this.#button.setAttribute("aria-controls", this.#panel.id);
+    this.#button.addEventListener("click", () => {
+      this.#open = !this.#open;
+      if (this.#open) opened();
+      this.draw();
+    });
+    this.el.append(this.#button, this.#panel);
+    this.draw();
+  }
+
+  draw() {
+    const always = preferences.get("waterfall");
+    const shown = always || this.#open;
+    this.#button.hidden = always;
+    this.#button.textContent = text("latency.show");
+    this.#button.setAttribute("aria-expanded", String(shown));
+    this.#panel.hidden = !shown;
+    if (shown) this.#fill();
+  }
+
+  #fill() {
+    const { network } = this.#facts();
+    const told = stages(this.#turn, network);
+    const parts = told ? [waterfall(told)] : [];
+    const { early = {}, usage } = this.#turn;
+    const notes = [];
+    if (early.ms > 0) notes.push(text("latency.early", { ms: Math.round(early.ms) }));
+    if (usage?.prompt_tokens) {
+      notes.push(text("latency.tokens", { all: usage.prompt_tokens, cached: usage.cached_tokens ?? 0, written: usage.completion_tokens ?? 0 }));
+    }
+    if (notes.length) parts.push(make("p", "notes", notes.join(" ")));
+    parts.push(this.#saving());
+    this.#panel.replaceChildren(...parts);
+  }
+
+  #saving() {
+    const row = make("div", "saving");
+    const button = make("button", "", text("latency.save"));
+    const said = make("p");
+    said.setAttribute("role", "status");
+    button.type = "button";
+    button.title = text("latency.saveTitle");
+    button.addEventListener("click", async () => {
+      button.disabled = true;
+      said.textContent = text("latency.saving");
+      const code = await this.#save();
+      said.textContent = text(has(`latency.${code}`) ? `latency.${code}` : `${code}.text`);
+      button.disabled = false;
+    });
+    row.append(button, said);
+    return row;
+  }
+
+  /** What came of it, as the key of a sentence. */
+  async #save() {
+    const { token, kept } = this.#facts();
+    if (!kept) return "none_kept";
+    if (!token) return "turn_forgotten";
+    try {
+      const zip = await savedTurn(this.#id, token);
+      download(zip, `parley-${this.#id.replace(/[^\w-]/g, "")}.zip`);
+      return "saved";
+    } catch (error) {
+      return asProblem(error).code;
+    }
+  }
+}
