@@ -109,9 +109,14 @@ export class ChoiceField extends Field {
     const group = newId(key);
     const el = make("fieldset", { class: `field choices ${explained ? "explained" : "row"}` }, words("legend", labelKey));
     const inputs = choices.map(([value, label]) => {
-      const input = make("input", { type: "radio", name: group, value, id: newId("control") });
-      const choice = make("label", { class: "choice", "data-value": value }, input, words("span", label, { class: "name" }));
-      if (explained) choice.append(words("span", `${label}.help`, { class: "help" }));
+      const name = words("span", label, { class: "name", id: newId("name") });
+      const input = make("input", { type: "radio", name: group, value, "aria-labelledby": name.id });
+      const choice = make("label", { class: "choice", "data-value": value }, input, name);
+      if (explained) {
+        const help = words("span", `${label}.help`, { class: "help", id: newId("help") });
+        input.setAttribute("aria-describedby", help.id);
+        choice.append(help);
+      }
       el.append(choice);
       input.addEventListener("change", () => this.choose(value));
       return input;

@@ -60,7 +60,7 @@ export const en = {
   "settings.record": "Record calls",
   "settings.record.help": "Both sides, in this browser only, for you to download.",
   "settings.pageLanguage": "Language of this page",
-  "settings.check": "Something does not work? Test everything",
+  "settings.check": "Trouble? Test everything",
   "settings.reset": "Reset all",
   "settings.wasReset": "All is as it was at first.",
   "settings.undo": "Undo",
