@@ -25,6 +25,11 @@ class Transcript:
 class Recognizer(Protocol):
     """Turns the sound of an utterance into text. Safe to call from many sessions at once."""
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """ISO 639-1 codes it chooses among where it is told none; known once loaded."""
+        ...
+
     async def load(self) -> StageReport:
         """Load and warm up with dummy work; raises ModelError when the model cannot be used."""
         ...

@@ -115,6 +115,10 @@ class FasterWhisperRecognizer:
         await self._worker.close()
 
     @property
+    def languages(self) -> tuple[str, ...]:
+        return self._settings.languages if self._whisper.model.is_multilingual else ("en",)
+
+    @property
     def _warm_up_language(self) -> str:
         return self._settings.languages[0] if self._settings.languages else "en"
 

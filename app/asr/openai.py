@@ -46,6 +46,10 @@ class OpenAIRecognizer:
             transport=httpx.AsyncHTTPTransport(retries=_CONNECT_RETRIES),
         )
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        return self._settings.languages
+
     async def load(self) -> StageReport:
         """Transcribe a second of silence: proves address, key and model before the first call.
 

@@ -20,6 +20,7 @@ from app.llm.local import LocalLanguageModel
 from app.server import (
     Access,
     Certificate,
+    Choices,
     MeteredHost,
     addresses,
     advice,
@@ -129,6 +130,7 @@ async def _everything(settings: Settings, access: Access, on_report: OnReport) -
             access=access,
             metrics=metrics,
             stages_ready=lambda: _readiness(parley.stages.llm, parley.reports),
+            choices=Choices.of(parley.stages),
             turns=parley.host.turns,
         )
 

@@ -5,6 +5,7 @@ from app.server.app import create_app
 from app.server.calls import Answer, CallService
 from app.server.metered import MeteredHost
 from app.server.runner import addresses, advice, bind, serve
+from app.server.status import Choices
 from app.server.tls import Certificate, find_certificate, kept_certificate
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "Answer",
     "CallService",
     "Certificate",
+    "Choices",
     "MeteredHost",
     "addresses",
     "advice",

@@ -28,7 +28,7 @@ from app.server.page import WEB_ROOT, Page
 from app.server.replies import error_response
 from app.server.signalling import Signalling
 from app.server.socket import SocketEndpoint, SocketService
-from app.server.status import Status
+from app.server.status import Choices, Status
 from app.server.turns import Turns
 from app.telemetry.log import log_event
 from app.telemetry.metrics import Metrics
@@ -53,18 +53,19 @@ def create_app(
     metrics: Metrics | None = None,
     stages_ready: Callable[[], Mapping[str, bool]] = dict,
     turns: KeptTurns | None = None,
+    choices: Choices = Choices(),  # noqa: B008 - frozen
     web_root: Path = WEB_ROOT,
 ) -> Starlette:
     """Assemble the server.
 
     ``calls`` carries the calls (None: neither page nor signalling), ``host`` opens those over WebSockets and is asked
     how many sessions are open, ``llm`` answers under /v1 (None: no API), ``stages_ready`` gives the readiness of each stage by name,
-    ``turns`` are those that can be saved.
+    ``turns`` are those that can be saved, ``choices`` what clients may choose from for their sessions.
     When the application shuts down all calls are ended.
     """
     access = access or Access.from_settings(settings.server)
     metrics = metrics or Metrics()
-    status = Status(settings, host, access, metrics, stages_ready)
+    status = Status(settings, host, access, metrics, stages_ready, choices)
     checks = Checks(settings.server, metrics)
     sockets = SocketCalls(host, settings.server) if host is not None and calls is not None else None
 

@@ -66,6 +66,7 @@ class FakeRecognizer:
     """
 
     texts: list[str] = field(default_factory=list)
+    languages: tuple[str, ...] = ("en",)
     delay_s: float = 0.1
     error: Exception | None = None
     calls: list[int] = field(default_factory=list)

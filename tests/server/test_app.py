@@ -7,14 +7,17 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
+from app import __version__
 from app.config.settings import Settings
 from app.dialogue.ports import LastHeard
+from app.dialogue.stages import Stages
 from app.errors import InvalidRequest, Overloaded, ParleyError, ResumeExpired, SessionLimit, StageUnavailable
-from app.server import Answer, MeteredHost, create_app
+from app.server import Answer, Choices, MeteredHost, create_app
 from app.server.guard import CONTENT_SECURITY_POLICY
 from app.server.signalling import BODY_LIMIT
 from app.telemetry.metrics import Metrics
 from app.transports.start import AFRESH, Start
+from tests.kit.script import FakeRecognizer, FakeVoice
 from tests.kit.scripted_session import ScriptedHost
 
 OFFER = {"sdp": "v=0\r\no=- 1 1 IN IP4 0.0.0.0\r\n", "type": "offer"}
@@ -269,6 +272,29 @@ async def test_with_a_token_calls_and_metrics_want_it_but_the_page_loads(calls: 
         assert config.json()["token_accepted"] is True
         assert config.json()["models"]["llm"]
         assert "s3cret" not in config.text
+
+
+def choices_of(asr: FakeRecognizer) -> Choices:
+    return Choices.of(Stages(None, asr, None, FakeVoice(), None, None))  # type: ignore[arg-type]
+
+
+async def test_the_page_learns_what_a_session_may_choose_from(calls: Calls) -> None:
+    choices = choices_of(FakeRecognizer(languages=("en", "de")))
+    server = {"recording": True, "resume_s": 30.0, "saved_turns_mb": 0}
+    for allowed in (False, True):
+        settings = Settings.model_validate({"server": server | {"client_instructions": allowed}})
+        app = create_app(settings, ScriptedHost(), calls, choices=choices)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
+            told = (await client.get("/config.json")).json()
+        assert told["voices"] == ["one", "two"]
+        assert told["default_voice"] == "one"
+        assert told["speeds"] == [0.5, 2.0]
+        assert told["languages"] == ["en", "de", "auto"]
+        assert told["client_instructions"] is allowed
+        assert ("instructions" in told) is allowed, "a prompt nobody may change is nobody's business"
+        assert (told["recording"], told["resume_s"], told["saved_turns"]) == (True, 30.0, False)
+        assert told["version"] == __version__
+    assert choices_of(FakeRecognizer()).languages == ("en",), "there is nothing to choose from automatically"
 
 
 async def test_the_page_is_served_with_types_etags_and_a_strict_policy(client: httpx.AsyncClient) -> None:
