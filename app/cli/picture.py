@@ -25,6 +25,7 @@ _STATE_STYLES = {
     "closed": "dim",
 }
 _STATES = {**STATES, "reconnecting": "reconnecting", "asleep": "asleep", "closed": "closed", "loading": "loading"}
+_BETWEEN = " · "
 _FLOOR_DB, _TOP_DB = -60.0, -6.0
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
@@ -43,7 +44,7 @@ def picture(
     foot = [_status(transcript, width, levels), _latency(transcript.latency, width)]
     if typing is not None:
         foot.append(_prompt(typing, width))
-    foot.append(_cut(Text(hint, style="dim"), width))
+    foot.append(_cut(Text(_fitting(hint, width), style="dim"), width))
     foot = foot[-max(1, height - 1) :] if height < len(foot) + 2 else [Text("─" * width, style="dim"), *foot]
     body = _last_lines(transcript.lines, console, width, max(0, height - len(foot)))
     blank = [Text("")] * (height - len(foot) - len(body))
@@ -115,6 +116,14 @@ def _prompt(typed: str, width: int) -> Text:
     while cell_len(shown) > room:
         shown = shown[1:]
     return _cut(Text.assemble(("> ", "bold cyan"), shown, ("▏", "cyan")), width)
+
+
+def _fitting(hint: str, width: int) -> str:
+    """As many of its parts as there is room for; the first, what to do now, and the last, how to end, matter most."""
+    parts = hint.split(_BETWEEN)
+    while len(parts) > 2 and cell_len(_BETWEEN.join(parts)) > width:
+        del parts[-2]
+    return _BETWEEN.join(parts if cell_len(_BETWEEN.join(parts)) <= width else parts[:1])
 
 
 def _cut(text: Text, width: int) -> Text:

@@ -11,6 +11,9 @@ from contextlib import contextmanager, suppress
 _MOST = 64 * 1024
 """Bytes shown at the end; of more, only the last."""
 
+_NOISE = b"ALSA lib"
+"""It complains of each late block, which is counted anyway."""
+
 
 @contextmanager
 def quiet_errors() -> Iterator[None]:
@@ -33,4 +36,4 @@ def quiet_errors() -> Iterator[None]:
             size = kept.seek(0, os.SEEK_END)
             kept.seek(max(0, size - _MOST))
             with suppress(OSError):
-                os.write(2, kept.read())
+                os.write(2, b"".join(line for line in kept if not line.startswith(_NOISE)))

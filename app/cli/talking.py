@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable
@@ -18,7 +19,6 @@ from app.transports.microphone import MicrophoneTransport, SoundPort, Switch, Wa
 
 OpenSession: TypeAlias = Callable[[EventSink], Awaitable[ConversationPort]]
 """Starts a session, here or on a server."""
-_OPEN, _PUSH, _WAKE, _TEXT = "open", "push", "wake", "text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,6 @@ class Manner:
     """There is no speaker: replies are shown only."""
     keys: bool = False
     """Read keys one by one; else lines, where text is typed."""
-
-    @property
-    def name(self) -> str:
-        return _TEXT if self.typed else _PUSH if self.push_to_talk else _WAKE if self.wake_word else _OPEN
 
 
 class Conversation:
@@ -55,20 +51,19 @@ class Conversation:
         self._replied = asyncio.Event()
         self._silence: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._done = asyncio.Event()
 
     async def run(self) -> None:
         """Until the user, the session or a cancellation ends it. Raises DeviceError and what opening a session raises."""
         with ExitStack() as stack:
             if self._manner.wake_word is None:
                 self._session = await self._open_session(self._event)
-            stack.enter_context(self._view)
-            if self._manner.keys:
-                self._keys = Keys(self._key, releases=self._manner.push_to_talk)
-                self._keys.on_releases(self._hint)
-                stack.enter_context(self._keys)
-            self._hint()
             try:
+                stack.enter_context(self._view)
+                if self._manner.keys:
+                    self._keys = Keys(self._key, releases=self._manner.push_to_talk)
+                    self._keys.on_releases(self._hint)
+                    stack.enter_context(self._keys)
+                self._hint()
                 await self._talk()
             finally:
                 await self._end()
@@ -79,7 +74,7 @@ class Conversation:
             self._keys.restore()
 
     async def _talk(self) -> None:
-        work = [asyncio.ensure_future(self._done.wait()), asyncio.ensure_future(self._carry_sound())]
+        work = [asyncio.ensure_future(self._carry_sound())]
         if self._manner.typed and not self._manner.keys:
             work.append(asyncio.ensure_future(self._read_lines()))
         try:
@@ -197,7 +192,7 @@ class Conversation:
 
     def _key(self, key: Key) -> None:
         if key.name in ("interrupt", "end") and key.action == "press":
-            self._done.set()
+            signal.raise_signal(signal.SIGINT)
         elif self._manner.typed:
             self._type(key)
         elif key.name in ("space", "enter"):
@@ -207,7 +202,7 @@ class Conversation:
         elif key.name == "escape":
             self._interrupt()
         elif key.name in ("q", "Q"):
-            self._done.set()
+            signal.raise_signal(signal.SIGINT)  # one way to end, with its deadline
 
     def _speak_key(self, key: Key) -> None:
         if self._waking is not None:

@@ -12,6 +12,7 @@ from app.dialogue.ports import WireEvent
 Speaker: TypeAlias = Literal["you", "parley", "note"]
 _KEPT_LINES = 500
 _KEPT_TURNS = 500
+_OUR_REASONS = frozenset({"asleep", "microphone closed", "hung_up"})
 _NOTHING_SAID = frozenset({"no_words", "echo"})
 
 
@@ -96,6 +97,10 @@ class Transcript:
                 self.note(event["text"])
             case "parley.context":
                 self.note(f"A long conversation: its first {event['turns']} turns are no longer seen word for word.")
+            case "parley.closed":
+                self.state = "closed"
+                if event["reason"] not in _OUR_REASONS:
+                    self.note(f"The conversation has ended: {str(event['reason']).replace('_', ' ')}.")
             case "error":
                 self.note(f"Error: {message_of(event)}")
 
