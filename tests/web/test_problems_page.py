@@ -206,14 +206,18 @@ async def test_a_microphone_that_vanishes_leaves_the_call_open(page: Page, serve
     await page.evaluate(
         """
         const open = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
-        navigator.mediaDevices.getUserMedia = async (wish) => (window.mic = await open(wish));
+        navigator.mediaDevices.getUserMedia = async (wish) => {
+          if (window.unplugged) throw new DOMException("", "NotFoundError");
+          return (window.mic = await open(wish));
+        };
         0;
         """
     )
     await page.locator("#talk").click()
     await expect(page.locator("body")).to_have_attribute("data-phase", "call")
-    await page.evaluate("mic.getAudioTracks()[0].dispatchEvent(new Event('ended'))")
+    await page.evaluate("window.unplugged = true; mic.getAudioTracks()[0].dispatchEvent(new Event('ended'))")
     await expect_problem(page, "microphone_lost", "The microphone went away")
+    await page.evaluate("window.unplugged = false")
     await page.get_by_role("button", name="Try again").click()
     await expect(page.locator("#state")).to_have_text("Listening")
     await expect(page.locator("#problem")).to_be_hidden()

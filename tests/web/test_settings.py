@@ -36,6 +36,11 @@ RTCPeerConnection.prototype.addTransceiver = function (...given) {
   window.senders.push(transceiver.sender);
   return transceiver;
 };
+const open = navigator.mediaDevices?.getUserMedia;
+if (open) navigator.mediaDevices.getUserMedia = async function (wish) {
+  if (window.unplugged && wish.audio.deviceId) throw new DOMException("", "OverconstrainedError");
+  return open.call(this, wish);
+};
 window.played = [];
 document.addEventListener("playing", (event) => window.played.push(event.target), true);
 const play = HTMLMediaElement.prototype.play;
@@ -200,6 +205,27 @@ async def test_another_microphone_takes_over_in_the_call(page: Page, server: Pag
     async with asyncio.timeout(5):
         while session.loudest < 1000:  # noqa: ASYNC110 - sound that a browser sends
             await asyncio.sleep(0.02)
+
+
+async def test_an_unplugged_microphone_is_replaced_until_it_is_back(page: Page, server: PageServer) -> None:
+    await call(page, server)
+    dialog = await settings(page)
+    microphone = dialog.get_by_label("Microphone", exact=True)
+    await expect(microphone.locator("option", has_text="Fake Audio Input 2")).to_be_attached()
+    await microphone.select_option(label="Fake Audio Input 2")
+    await page.wait_for_function("window.senders.at(-1).track?.label.includes('Input 2')")
+    await dialog.get_by_role("button", name="Done").click()
+    await page.evaluate(
+        """
+        window.unplugged = true;
+        window.senders.at(-1).track.dispatchEvent(new Event("ended"));
+        """
+    )
+    await expect(page.locator("#problem")).to_contain_text("Another microphone is in use")
+    await page.wait_for_function("window.senders.at(-1).track?.label.includes('Default')")
+    await page.evaluate("window.unplugged = false; navigator.mediaDevices.dispatchEvent(new Event('devicechange'))")
+    await page.wait_for_function("window.senders.at(-1).track?.label.includes('Input 2')")
+    await expect(page.locator("#problem")).to_be_hidden()
 
 
 async def test_the_microphone_is_tried_out_and_the_call_does_not_hear_it(page: Page, server: PageServer) -> None:

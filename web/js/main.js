@@ -158,6 +158,9 @@ function phaseChanged(before, now) {
   if (now === "call" && session.voiceIn.byHand && document.activeElement === at("talk")) queueMicrotask(() => at("press").focus());
 }
 
+session.microphone.addEventListener("track", () => {
+  if (problems.code === "microphone_replaced" && session.microphone.chosen) problems.hide();
+});
 session.addEventListener("message", ({ detail }) => receive(detail));
 session.addEventListener("problem", ({ detail }) => problems.show(detail));
 session.addEventListener("anew", () => {

@@ -86,6 +86,11 @@ export class Microphone extends EventTarget {
     this.#enable();
   }
 
+  /** Whether what listens is what was chosen. */
+  get chosen() {
+    return this.track !== null && isChosen(this.track);
+  }
+
   /** Muted by the system, or by a switch on the device. */
   get mutedBySystem() {
     return this.track?.muted ?? false;
@@ -106,7 +111,7 @@ export class Microphone extends EventTarget {
     this.#lost = false;
     this.track = track;
     this.#enable();
-    track.addEventListener("ended", () => this.track === track && this.#lose());
+    track.addEventListener("ended", () => this.track === track && this.#lose(track));
     for (const type of ["mute", "unmute"]) track.addEventListener(type, () => this.dispatchEvent(new Event("change")));
     this.dispatchEvent(new Event("track"));
     old?.stop();
@@ -125,11 +130,18 @@ export class Microphone extends EventTarget {
   }
 
   /** Another one takes over, if there is one. */
-  #lose() {
+  async #lose({ label }) {
     this.track = null;
     this.#lost = true;
     this.dispatchEvent(new Event("track"));
-    this.open().catch(() => this.#lost && this.#report(new Problem("microphone_lost")));
+    try {
+      await this.open();
+    } catch {
+      if (this.#lost) this.#report(new Problem("microphone_lost"));
+      return;
+    }
+    // Where one was chosen, `open` has told it.
+    if (this.track && isChosen(this.track) && this.track.label !== label) this.#report(new Problem("microphone_replaced"));
   }
 
   /** What was unplugged came back. */

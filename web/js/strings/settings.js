@@ -70,7 +70,7 @@ export const en = {
   "settings.noToken": "Voices and languages can be chosen once the server knows you: press Talk and enter the token.",
   "hint.mutedBySystem": "The system, or a switch on the microphone, mutes it. You can still type.",
   "microphone_replaced.title": "Another microphone is in use",
-  "microphone_replaced.text": "The one you chose is not connected, so the system’s own listens. It is taken again once it is back.",
+  "microphone_replaced.text": "The other one is not connected, so the system’s own listens now. If you chose that one in the settings, it is taken again once it is back.",
   "action.settings": "Settings",
 };
 
@@ -144,6 +144,6 @@ export const zh = {
   "settings.noToken": "服务器认出你之后即可选择嗓音和语言：请按“开始对话”并输入令牌。",
   "hint.mutedBySystem": "麦克风被系统或其自身的开关静音。你仍可输入文字。",
   "microphone_replaced.title": "正在使用另一个麦克风",
-  "microphone_replaced.text": "你选择的麦克风没有连接，暂由系统默认麦克风代替；重新连接后会自动换回。",
+  "microphone_replaced.text": "原来的麦克风没有连接，暂由系统默认麦克风代替。如果它是你在设置中选择的，重新连接后会自动换回。",
   "action.settings": "设置",
 };
