@@ -27,6 +27,7 @@ _COMMANDS = {
     "serve": "serve the page, its calls and the OpenAI-compatible API",
     "talk": "hold a conversation from sound files or typed lines",
     "models": "list, fetch and check models",
+    "replay": "run a saved turn again and compare",
     "bench": "measure turn-taking, voice-to-voice latency, or a quantization",
     "doctor": "check this machine and say how to mend what is wrong",
     "config": "show the settings as they are in force",

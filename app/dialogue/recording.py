@@ -63,6 +63,10 @@ class TurnRecorder:
         """As it was after the event before."""
         self._began_s: float | None = None
         """When the newest utterance began, if the newest reply is not an answer to it."""
+        self._answered_s: float | None = None
+        """When the utterance began that the newest reply answers."""
+        self._goes_on = False
+        """The newest utterance goes on with that one."""
 
     def received(self, event: WireEvent) -> None:
         """From the client."""
@@ -77,13 +81,16 @@ class TurnRecorder:
         if event["type"] == "response.done":
             self._turn_done(event["response"]["id"], state)
         elif event["type"] == "response.created":
+            self._answered_s = self._began_s if self._began_s is not None else self._answered_s
             self._began_s = None
+            self._goes_on = False
 
     def settled(self, state: State) -> None:
         """All that followed from an event has been done."""
         utterance_before = self._last.utterance if self._last is not None else None
         if state.utterance is not None and utterance_before is None:
-            self._began_s = state.utterance.began
+            self._goes_on = state.utterance.reopened and self._answered_s is not None
+            self._began_s = self._answered_s if self._goes_on else state.utterance.began
         self._last = state
         if state.utterance is None and state.reply is None and not state.typed:
             self.tape.idle()
@@ -112,9 +119,12 @@ class TurnRecorder:
 
         nbytes = sum(len(item.text) + len(item.unheard) for item in history) + len(memory.summary)
         self.tape.turn_done(response_id, describe, nbytes)
-        self._state = replace(state, history=_history_then(state, self._last or state, response_id))
+        if self._goes_on:
+            self._state = began
+        else:
+            self._state = replace(state, history=_history_then(state, self._last or state, response_id))
         if self._began_s is not None:  # they began over the reply
-            self.tape.begin(self._began_s)
+            self.tape.begin(self._began_s, goes_on=self._goes_on)
 
 
 def _history_then(state: State, last: State, response_id: str) -> tuple[Item, ...]:
@@ -165,6 +175,10 @@ class _Recognizer:
     def __init__(self, asr: Recognizer, tape: Tape) -> None:
         self._asr = asr
         self._tape = tape
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        return self._asr.languages
 
     async def load(self) -> StageReport:
         return await self._asr.load()

@@ -108,7 +108,10 @@ class Replay:
         if sound is None or not len(self._bundle.heard):
             self._heard_all = True
             return
-        pcm = np.pad(self._bundle.heard, (0, -len(self._bundle.heard) % INPUT_FRAME))
+        pcm = self._bundle.heard
+        if not self._was_broken_off():  # what was said after the reply is the next turn's
+            pcm = pcm[: max(0, int((self._bundle.facts.done_s - _starts_s(sound)) * INPUT_RATE_HZ))]
+        pcm = np.pad(pcm, (0, -len(pcm) % INPUT_FRAME))
         silence = np.zeros(INPUT_FRAME, np.int16)
         frames: Iterator[Pcm] = itertools.chain(pcm.reshape(-1, INPUT_FRAME), itertools.repeat(silence))
         for number, due_s, frame in zip(itertools.count(1), _due(sound, INPUT_FRAME), frames, strict=False):
@@ -124,7 +127,7 @@ class Replay:
 
     async def _type(self, session: Session) -> None:
         for event in self._bundle.events:
-            if event.side == "client":
+            if event.side == "client" and event.at_s <= self._bundle.facts.done_s:
                 await self._until(event.at_s)
                 session.receive(event.event)
 
@@ -175,6 +178,10 @@ def _due(sound: SoundFacts, frame: int) -> Iterator[float]:
         yield at_s
 
 
+def _starts_s(sound: SoundFacts) -> float:
+    return sound.clock[0][1] if sound.clock else 0.0
+
+
 def _past(bundle: Bundle) -> Past:
     facts = bundle.facts
     history = tuple(Item(**item.model_dump()) for item in facts.history)
@@ -187,8 +194,3 @@ def _past(bundle: Bundle) -> Past:
         summarised_to=min(facts.memory.summarised_to, start),
         left_out=facts.memory.left_out,
     )
-
-
-def heard_s(bundle: Bundle) -> float:
-    """How long the user's sound lasts."""
-    return len(bundle.heard) / INPUT_RATE_HZ

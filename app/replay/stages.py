@@ -68,6 +68,15 @@ class Recorded:
         self._used.add(id(call))
         return call
 
+    def after(self, call: Call) -> Call | None:
+        """The next of the same stage that was answered."""
+        later = (
+            other
+            for other in self._calls
+            if other.stage == call.stage and other.at_s >= call.at_s and other.answers and other.ending == "done"
+        )
+        return next(later, None)
+
     def miss(self, what: str) -> StageError:
         self.missed.append(what)
         return StageError(f"The recording does not hold {what}.")
@@ -96,13 +105,17 @@ def _length_fits(samples: int) -> Callable[[Call], float | None]:
 
 
 async def _until_ended(call: Call) -> None:
-    """Take as long as then; work that was dropped is expected to be dropped again."""
+    """Take as long as then, and fail as then."""
     await asyncio.sleep(max(0.0, (call.ended_s or call.at_s) - call.at_s))
     if call.ending == "failed":
         raise _ERRORS.get(call.error.get("code", ""), StageError)(call.error.get("message", ""))
+    if not call.answers:  # it was dropped then, and should be dropped about now
+        await asyncio.sleep(_GRACE_S)
 
 
 class RecordedRecognizer:
+    languages: tuple[str, ...] = ()
+
     def __init__(self, recorded: Recorded) -> None:
         self._recorded = recorded
 
@@ -120,8 +133,9 @@ class RecordedRecognizer:
         call = self._recorded.of("asr", fits)
         if call is not None:
             await _until_ended(call)
-            if not call.answers:  # it was dropped then and is wanted now: the nearest that was not
-                call = self._recorded.of("asr", lambda other: by_length(other) if other.answers else None)
+            call = call if call.answers else self._recorded.after(call)
+        if call is None and partial:
+            raise Overloaded("There was no look at these words then.")
         if call is None:
             raise self._recorded.miss("what was heard in " + _seconds(pcm))
         return _transcript(call.answers[-1][1])
@@ -145,10 +159,10 @@ class RecordedTurnDetector:
 
     async def completeness(self, pcm: Pcm) -> float:
         call = self._recorded.of("turn", _length_fits(len(pcm)))
+        if call is not None:
+            await _until_ended(call)
+            call = call if call.answers else self._recorded.after(call)
         if call is None:
-            raise self._recorded.miss("a verdict on " + _seconds(pcm))
-        await _until_ended(call)
-        if not call.answers:
             raise self._recorded.miss("a verdict on " + _seconds(pcm))
         return float(call.answers[-1][1])
 

@@ -93,6 +93,8 @@ class Tape:
         self._began_s: float | None = None
         self._done_s = float("-inf")
         """When the latest reply was over."""
+        self._before_s = self._done_s
+        """And the one before it."""
         self._tail: tuple[float, Callable[[], None]] | None = None
 
     # Sound, events and answers as they come
@@ -140,8 +142,11 @@ class Tape:
         """Something is under way that may become a turn."""
         return self._began_s is not None
 
-    def begin(self, at_s: float | None = None) -> None:
-        """Keep everything from shortly before ``at_s`` (now, if None)."""
+    def begin(self, at_s: float | None = None, *, goes_on: bool = False) -> None:
+        """Keep everything from shortly before ``at_s`` (now, if None). ``goes_on``: with the turn that has just been
+        told to be done, whose reply nobody heard."""
+        if goes_on:
+            self._done_s = self._before_s
         self._began_s = max(self._opened_s, (self._clock() if at_s is None else at_s) - _LEAD_S)
 
     def idle(self) -> None:
@@ -154,7 +159,8 @@ class Tape:
         self.finish()
         done_s = self._clock()
         began_s = done_s - _LEAD_S if self._began_s is None else self._began_s
-        before_s, self._done_s = self._done_s, done_s
+        before_s = self._before_s = self._done_s
+        self._done_s = done_s
         self._began_s = None
 
         def keep() -> None:
