@@ -1,4 +1,4 @@
-"""Check this machine: versions, models, port, sound devices, GPU, memory. Says how to mend what is wrong."""
+"""Check this machine: versions, models, port, certificate, phones, sound devices, GPU, memory. Says how to mend what is wrong."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import psutil
 
 from app.catalog import Kind, model_path
+from app.cli.finding import Finding
 from app.cli.interrupts import end_at_once
-from app.config import Settings
+from app.cli.phones import findings as phone_findings
+from app.config import Settings, settings_folder
 from app.engine.native.build import library as native_library
 from app.errors import ModelError
 
@@ -28,19 +30,11 @@ EXAMPLES = """examples:
 _PACKAGES = (
     "torch", "transformers", "faster-whisper", "ctranslate2", "onnxruntime", "hibari-tts", "silero-vad",
     "webrtcvad-wheels", "aiortc", "av", "numpy", "uvicorn", "starlette", "coqui-tts", "sounddevice", "livekit",
+    "cryptography", "segno",
 )  # fmt: skip
 _OPTIONAL = frozenset({"coqui-tts", "sounddevice", "livekit"})
 _NEEDED_MB = 2500
 _MARKS = {"good": "✓", "note": "•", "bad": "✗"}
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One line; ``remedy`` says what to do about it."""
-
-    verdict: Literal["good", "note", "bad"]
-    text: str
-    remedy: str = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,22 +45,23 @@ def overrides(args: argparse.Namespace) -> Mapping[str, str]:
     return {}
 
 
-def run(settings: Settings) -> int:
+def run(settings: Settings, args: argparse.Namespace | None = None) -> int:
     """Print all findings; 1 if something that is needed is broken."""
     end_at_once()  # torch is imported, and nothing is changed that would have to be put away
     broken = False
-    for finding in _findings(settings):
+    for finding in _findings(settings, settings_folder(getattr(args, "config", None))):
         broken = broken or finding.verdict == "bad"
         print(f"{_MARKS[finding.verdict]} {finding.text}" + (f"\n    -> {finding.remedy}" if finding.remedy else ""))
     print("\nSomething needs mending." if broken else "\nAll that is needed is here.")
     return 1 if broken else 0
 
 
-def _findings(settings: Settings) -> Iterator[Finding]:
+def _findings(settings: Settings, folder: Path) -> Iterator[Finding]:
     yield _python()
     yield from _packages()
     yield from _models(settings)
     yield _port(settings)
+    yield from phone_findings(settings.server, folder)
     yield _sound()
     yield _gpu()
     yield _kernels()
@@ -109,7 +104,7 @@ def _models(settings: Settings) -> Iterator[Finding]:
 
 
 def _port(settings: Settings) -> Finding:
-    host, port = settings.server.host, settings.server.port
+    host, port = settings.server.address, settings.server.port
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

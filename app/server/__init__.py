@@ -4,7 +4,7 @@ from app.server.access import Access, is_loopback
 from app.server.app import create_app
 from app.server.calls import Answer, CallService
 from app.server.metered import MeteredHost
-from app.server.runner import addresses, advice, bind, serve
+from app.server.runner import addresses, advice, bind, lan_address, serve
 from app.server.status import Choices
 from app.server.tls import Certificate, find_certificate, kept_certificate
 
@@ -22,5 +22,6 @@ __all__ = [
     "find_certificate",
     "is_loopback",
     "kept_certificate",
+    "lan_address",
     "serve",
 ]

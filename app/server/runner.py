@@ -75,7 +75,7 @@ def addresses(sock: socket.socket, access: Access, certificate: Certificate | No
     fragment = f"#token={access.token}" if access.token else ""
     names = [host]
     if host in ("0.0.0.0", "::"):
-        names = ["127.0.0.1", _lan_address() or socket.gethostname()]
+        names = ["127.0.0.1", lan_address() or socket.gethostname()]
     if certificate is not None and not certificate.made:
         # By another name than those in it browsers would warn of it.
         names = [name for name in certificate.names if not name.startswith("*")][:1] or names
@@ -112,7 +112,7 @@ def _about(certificate: Certificate, host: str) -> str:
     return f"The certificate is for {', '.join(certificate.names)}; by other names browsers will warn of it."
 
 
-def _lan_address() -> str | None:
+def lan_address() -> str | None:
     """The address that other machines would use. Connecting a datagram socket sends nothing."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
