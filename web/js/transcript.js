@@ -8,7 +8,6 @@ import { text } from "./strings.js";
 // A word or the space between two; scripts without spaces turn solid character by character.
 const UNSPACED = "\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Thai}";
 const WORD = new RegExp(`\\s+|[${UNSPACED}]|[^\\s${UNSPACED}]+`, "gu");
-const STEPS = ["endpoint", "asr", "llm_first_token", "first_clause", "tts_first_audio"];
 const NEAR_END_PX = 80;
 
 const make = (tag, className, content = "") => {
@@ -112,7 +111,7 @@ function replyRow(el, copy) {
   const row = make("div", "foot");
   const foot = make("div", "facts");
   const more = make("div", "more"); // What other parts of the page know of this reply.
-  row.append(copy, foot);
+  row.append(foot, copy);
   el.append(make("span", "hidden", text("parley")), said, row, more);
   let drawn = "";
   let words = [];
@@ -176,11 +175,5 @@ function drawFoot(foot, { status, turn, silent }) {
   if (Number.isFinite(turn?.timings.voice_to_voice)) {
     parts.push(make("span", "total", text("answered", { time: seconds(turn.timings.voice_to_voice) })));
   }
-  const steps = STEPS.filter((step) => Number.isFinite(turn?.timings[step]));
-  steps.forEach((step, i) => {
-    const el = make("span", "step", `${text(`timing.${step}`)} `);
-    el.append(make("b", "", `${Math.round(turn.timings[step])}`), i === steps.length - 1 ? " ms" : "");
-    parts.push(el);
-  });
   foot.replaceChildren(...parts);
 }
