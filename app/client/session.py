@@ -38,6 +38,8 @@ _CLOSE_S = 1.0
 _LARGEST_MESSAGE = 1 << 20
 _BEAT = json.dumps({"type": "parley.ping", "id": "beat"})
 _NORMAL, _REPLACED = 1000, 4409
+_CODES_FROM = 4000
+"""Close codes above it are HTTP's."""
 _REASONS = {
     401: "it wants the token that it printed at start: --token, PARLEY_SERVER__TOKEN, or the address with #token=",
     403: "it does not let this program in; add its origin to server.allowed_origins there",
@@ -183,7 +185,8 @@ class RemoteSession:
             start: dict[str, Any] = {"type": "parley.start", "session": {"type": "realtime", **self._options}}
             if self._token:
                 start["resume"] = {"token": self._token, "heard": self._heard}
-            await socket.send(json.dumps(start))
+            with contextlib.suppress(ConnectionClosed):  # why is in what it sent before it closed
+                await socket.send(json.dumps(start))
             await self._greeted(socket)
         except ConnectionClosed as error:
             raise _closed_early(address, error) from error
@@ -209,7 +212,7 @@ class RemoteSession:
                 return
             if event.get("type") == "parley.closed":
                 raise ServerRefused(f"{self._address.url} ended the session: {event.get('reason')}.")
-        raise ClientError(f"{self._address.url} hung up before the session began.")
+        raise ClientError(f"{self._address.url} hung up before the session began.")  # with code 1000
 
     async def _run(self, socket: ClientConnection) -> None:
         try:
@@ -327,9 +330,9 @@ def _refusal(address: ServerAddress, error: InvalidStatus) -> ClientError:
 
 
 def _closed_early(address: ServerAddress, error: ConnectionClosed) -> ClientError:
-    said = error.rcvd
-    if said is not None and said.reason:
-        return ServerRefused(f"{address.url}: {said.reason}")
+    code = error.rcvd.code - _CODES_FROM if error.rcvd is not None else 0
+    if code in _REASONS:
+        return ServerRefused(f"{address.url}: {_REASONS[code]}.")
     return ClientError(f"{address.url} hung up before the session began.")
 
 
