@@ -37,7 +37,8 @@ class Field {
   refuse(message) {
     this.error.textContent = message;
     this.error.hidden = !message;
-    this.control.toggleAttribute("aria-invalid", Boolean(message));
+    if (message) this.control.setAttribute("aria-invalid", "true");
+    else this.control.removeAttribute("aria-invalid");
   }
 
   choose(value) {
