@@ -92,7 +92,7 @@ async def test_the_figures_of_the_call_are_those_of_its_answers(page: Page, serv
     await expect(figures).to_contain_text("interrupted1")
     await expect(figures).to_contain_text("answers3")
     assert re.search(r"usually0\.7\d s", await figures.text_content() or "")
-    assert re.search(r"at worst1\.9\d s", await figures.text_content() or "")
+    assert re.search(r"seldom over1\.9\d s", await figures.text_content() or "")
     await expect(figures).to_contain_text("overWebRTC")
     await expect(page.locator(".waterfall")).to_have_count(3)
     await expect(page.get_by_role("button", name="Where the time went")).to_have_count(0)

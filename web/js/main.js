@@ -13,7 +13,7 @@ import { preferences } from "./preferences.js";
 import { Problem } from "./problem.js";
 import { ProblemCard } from "./problem-card.js";
 import { Recording } from "./recording.js";
-import { adoptToken } from "./server.js";
+import { adoptToken, forAnotherTab } from "./server.js";
 import { Session } from "./session.js";
 import { SettingsDialog } from "./settings/dialog.js";
 import { LiveSettings } from "./settings/live.js";
@@ -77,7 +77,7 @@ const problems = new ProblemCard(at("problem"), {
   type: () => composer.focus(),
   reload: () => location.reload(),
   settings: () => at("open-settings").click(),
-  check: () => open("check.html", "_blank", "noopener"),
+  check: () => open(forAnotherTab("check.html"), "_blank", "noopener"),
   dismiss: () => {
     if (session.phase === "full") session.dismiss();
     at("talk").focus();
@@ -201,6 +201,13 @@ function speak(tag) {
   composer.draw();
   tools.draw();
   controls.draw();
+}
+
+for (const type of ["click", "auxclick"]) {
+  document.addEventListener(type, ({ target }) => {
+    const link = target.closest?.('a[href^="check.html"]');
+    if (link) link.href = forAnotherTab("check.html");
+  });
 }
 
 addEventListener("pagehide", () => session.leave(conversation.snapshot()));

@@ -107,6 +107,9 @@ export async function savedTurn(responseId, resumeToken) {
   return response.blob();
 }
 
+/** The address of a page of ours for another tab, which shares no memory with this one. */
+export const forAnotherTab = (path) => (token ? `${path}#token=${encodeURIComponent(token)}` : path);
+
 const urlSafe = (text) =>
   btoa(String.fromCharCode(...new TextEncoder().encode(text))).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 

@@ -20,7 +20,6 @@ export class TurnView {
   #id;
   #turn;
   #facts;
-  #opened;
   #button = make("button", "show");
   #panel = make("div", "panel");
   #open = false;
@@ -30,7 +29,6 @@ export class TurnView {
     this.#id = id;
     this.#turn = turn;
     this.#facts = facts;
-    this.#opened = opened;
     this.#panel.id = `latency-${id}`;
     this.#button.type = "button";
     this.#button.setAttribute("aria-controls", this.#panel.id);
@@ -38,6 +36,7 @@ export class TurnView {
       this.#open = !this.#open;
       if (this.#open) opened();
       this.draw();
+      if (this.#open) this.#panel.scrollIntoView({ block: "nearest" });
     });
     this.el.append(this.#button, this.#panel);
     this.draw();
