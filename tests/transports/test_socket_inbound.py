@@ -146,6 +146,20 @@ def test_a_client_that_was_muted_is_heard_from_its_first_word_on() -> None:
     virtual(scenario)
 
 
+def test_a_word_shorter_than_the_hold_is_heard_when_the_client_says_that_it_is_over() -> None:
+    async def scenario(world: World) -> None:
+        await world.talk(1.0)
+        await asyncio.sleep(3.0)
+        before = world.said // (10 * MS)
+        await world.talk(0.04)
+        assert before + 1 not in world.heard
+        world.inbound.flush()
+        assert before + 1 in world.heard
+        world.inbound.flush()
+
+    virtual(scenario)
+
+
 def test_a_client_faster_than_time_gains_no_more_than_the_bound() -> None:
     async def scenario(world: World) -> None:
         for _ in range(1000):

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from app.audio.frames import OUTPUT_FRAME, OUTPUT_RATE_HZ
 from app.audio.resample import Resampler
-from app.dialogue.ports import ConversationPort, SessionHost
+from app.dialogue.ports import ConversationPort, SessionHost, WireEvent
 from app.errors import InvalidRequest, StageUnavailable
 from app.telemetry.log import log_event
 from app.transports.beat import Beat
@@ -159,7 +159,12 @@ class SocketCall:
         self._ends(_End("internal_error", INTERNAL_ERROR))
 
     async def _hear(self, inbound: Inbound) -> None:
-        reader = EventReader(self._seat.receive, self._outbox.put)
+        def receive(event: WireEvent) -> None:
+            if event.get("type") == "input_audio_buffer.commit":  # over TCP all sound before it is here
+                inbound.flush()
+            self._seat.receive(event)
+
+        reader = EventReader(receive, self._outbox.put)
         while True:
             message = await self._socket.receive()
             self._seen = self._loop.time()

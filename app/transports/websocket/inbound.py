@@ -70,6 +70,11 @@ class Inbound:
             self._known_until = max(self._known_until, now - _PATIENCE_S) + len(pcm) / INPUT_RATE_HZ
             self._emit(pcm)
 
+    def flush(self) -> None:
+        """Hear at once what is held back: the client says that there is no more of it."""
+        if self._late:
+            self._release(self._loop.time())
+
     def stop(self) -> None:
         """Give no more frames."""
         self._stopped = True
@@ -116,6 +121,10 @@ class Inbound:
             self._arrivals.popleft()
         if sum(samples for _, samples in self._arrivals) > _CALM + INPUT_FRAME:
             return
+        self._release(now)
+
+    def _release(self, now: float) -> None:
+        assert self._late
         held, self._late, self._late_samples = self._late, None, 0
         self._arrivals.clear()
         self._known_until = now + len(held[-1]) / INPUT_RATE_HZ  # the next is due that much later
