@@ -22,7 +22,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         for layer in _layers(transport):
-            layer.set_write_buffer_limits(high=0)
+            layer.set_write_buffer_limits(high=1, low=0)  # with 0 and 0 TLS would pause and never go on
         sock = transport.get_extra_info("socket")
         if sock is not None:
             with contextlib.suppress(OSError):
