@@ -22,7 +22,7 @@ from playwright.async_api import Browser
 from app.audio import write_wav
 from tests.kit.browser import chromium, loopback_media
 from tests.kit.page_server import PageServer, page_server
-from tests.kit.page_states import LOCALES, STATES, PageState, open_state
+from tests.kit.page_states import LOCALES, SERVER, STATES, PageState, open_scene, problem_states
 from tests.kit.scripted_session import ScriptedHost
 
 SIZES = {"desktop": (1280, 800), "phone": (360, 740)}
@@ -33,13 +33,15 @@ SETTLE_MS = 400  # fonts, the canvas, and a scroll to the end
 async def shoot(browser: Browser, server: PageServer, state: PageState, folder: Path, tongue: str, size: str) -> None:
     """``state`` in both colour schemes."""
     width, height = SIZES[size]
-    page = await open_state(
+    scene = await open_scene(
         browser, server, state, tongue=tongue,
         viewport={"width": width, "height": height},
         device_scale_factor=2,
         has_touch=size == "phone",
         is_mobile=size == "phone",
     )  # fmt: skip
+    await state.reach(scene)
+    page = scene.page
     for scheme in SCHEMES:
         await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
         await page.wait_for_timeout(SETTLE_MS)
@@ -50,20 +52,21 @@ async def shoot(browser: Browser, server: PageServer, state: PageState, folder: 
 
 
 async def main() -> None:
+    every = [*STATES, *problem_states()]
     parser = argparse.ArgumentParser(description="Screenshots of every state of the page.")
     parser.add_argument("--out", type=Path, default=Path("build/screenshots"), help="folder (default: %(default)s)")
-    parser.add_argument("--only", choices=[state.name for state in STATES], nargs="+", help="these states")
+    parser.add_argument("--only", choices=[state.name for state in every], nargs="+", help="these states")
     parser.add_argument("--size", choices=SIZES, nargs="+", default=list(SIZES))
     parser.add_argument("--language", choices=LOCALES, nargs="+", default=list(LOCALES))
     chosen = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
-    states = [state for state in STATES if not chosen.only or state.name in chosen.only]
+    states = [state for state in every if not chosen.only or state.name in chosen.only]
     with tempfile.TemporaryDirectory() as folder, loopback_media():
         silence = Path(folder) / "silence.wav"
         write_wav(silence, np.zeros(48_000, np.int16), 48_000)
         async with chromium(microphone=silence, loop_file=True) as browser:
             for state, size, tongue in itertools.product(states, chosen.size, chosen.language):
-                async with page_server(ScriptedHost()) as server:
+                async with page_server(ScriptedHost(), **SERVER) as server:
                     await shoot(browser, server, state, chosen.out, tongue, size)
 
 

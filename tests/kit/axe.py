@@ -24,7 +24,7 @@ async () => {
 
 
 async def findings(page: Page) -> list[str]:
-    """The serious and critical findings on the page as it is now, each in one line or a few."""
+    """The serious and critical findings on the page as it is now."""
     if not await page.evaluate("'axe' in window"):
         await page.add_style_tag(content=_PLAIN_GROUND)
         await page.evaluate(AXE_SCRIPT)

@@ -6,10 +6,13 @@ They serve the accessibility tests and the screenshots.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from tests.kit.browser import open_page
 from tests.kit.page_server import PageServer
@@ -17,6 +20,19 @@ from tests.kit.scripted_session import ScriptedSession
 
 LOCALES = {"en": "en-US", "zh": "zh-CN"}
 
+SERVER: dict[str, Any] = {"client_instructions": True, "recording": True}
+"""The [server] section that the states want."""
+
+_OFFERED = {
+    "voices": ["hibari", "joe"],
+    "default_voice": "hibari",
+    "language": "en",
+    "languages": ["en", "de", "fr", "zh"],
+    "client_instructions": True,
+    "instructions": "You are a friendly voice assistant. Answer briefly.",
+    "recording": True,
+}
+_STRINGS = Path(__file__).parents[2] / "web" / "js" / "strings"
 _NEVER = "navigator.mediaDevices.getUserMedia = () => new Promise(() => {}); 0"
 _SPANS_MS = {
     "endpoint": [0.0, 412.0],
@@ -96,8 +112,10 @@ class Scene:
     words: Words
 
     async def talk(self) -> ScriptedSession:
-        await self.page.locator("#talk").click()
-        await self.phase("call")
+        """A call: the one that is on, or a new one."""
+        if await self.page.evaluate("document.body.dataset.phase") != "call":
+            await self.page.locator("#talk").click()
+            await self.phase("call")
         return await self.server.session()
 
     async def phase(self, name: str) -> None:
@@ -106,9 +124,23 @@ class Scene:
     async def state(self, name: str) -> None:
         await expect(self.page.locator("body")).to_have_attribute("data-state", name)
 
+    async def problem(self, code: str) -> None:
+        await expect(self.page.locator("#problem")).to_have_attribute("data-code", code)
+
+    async def prefer(self, **preferences: str | bool) -> None:
+        await self.page.evaluate(
+            """async (wanted) => {
+              const { preferences } = await import("/js/preferences.js");
+              for (const [key, value] of Object.entries(wanted)) preferences.set(key, value);
+            }""",
+            preferences,
+        )
+
     async def conversation(self) -> ScriptedSession:
         """A call in which a question was answered, and a longer answer interrupted."""
         session, words = await self.talk(), self.words
+        if await self.page.locator(".parley .unheard").count():
+            return session
         session.user_says("u1", words.question)
         session.reply("r1", words.answer, heard=len(words.answer))
         session.reply_over("r1", words.answer)
@@ -260,17 +292,208 @@ async def wrong_token(scene: Scene) -> None:
     refusal = json.dumps({"error": {"type": "invalid_request_error", "code": "wrong_token", "message": "x"}})
     await scene.page.route("**/config.json", lambda route: route.fulfill(status=401, body=refusal))
     await scene.page.locator("#talk").click()
-    await expect(scene.page.locator("#problem")).to_have_attribute("data-code", "wrong_token")
+    await scene.problem("wrong_token")
 
 
-async def open_state(
-    browser: Browser, server: PageServer, state: PageState, *, tongue: str = "en", **context: object
-) -> Page:
-    """A page of its own in ``state``, in the language ``tongue``. The caller closes its context."""
+@_state()
+async def reconnecting(scene: Scene) -> None:
+    session = await scene.conversation()
+    await scene.page.route("**/offer", lambda route: None)
+    await scene.server.host.lose(session)
+    await scene.phase("reconnecting")
+
+
+@_state()
+async def capacity_full(scene: Scene) -> None:
+    scene.server.host.limit = 0
+    await scene.page.locator("#talk").click()
+    await scene.phase("full")
+    await scene.problem("session_limit")
+
+
+@_state()
+async def waiting_for_a_line(scene: Scene) -> None:
+    await capacity_full(scene)
+    await scene.page.locator("#problem button").nth(1).click()
+    await expect(scene.page.locator("#problem")).to_be_hidden()
+
+
+@_state()
+async def left(scene: Scene) -> None:
+    """After a refresh, where the browser wants to ask for the microphone again."""
+    await scene.page.add_init_script("navigator.permissions.query = async () => ({ state: 'prompt' })")
+    await scene.conversation()
+    await scene.page.reload()
+    await scene.phase("left")
+
+
+@_state()
+async def elsewhere(scene: Scene) -> None:
+    session = await scene.conversation()
+    session.send("parley.closed", reason="replaced")
+    await scene.phase("elsewhere")
+
+
+@_state()
+async def push_to_talk(scene: Scene) -> None:
+    await scene.prefer(mode="push")
+    await scene.talk()
+    await scene.state("ready")
+
+
+@_state()
+async def silent_answers(scene: Scene) -> None:
+    await scene.prefer(answers="silent")
+    await scene.page.locator("#message").fill(scene.words.question)
+    await scene.page.keyboard.press("Enter")
+    session = await scene.server.session()
+    ids = {"response_id": "r1", "item_id": "item_r1"}
+    session.send("response.created", response={"id": "r1", "status": "in_progress"})
+    session.send("response.output_text.delta", **ids, delta=scene.words.answer)
+    session.send("response.output_text.done", **ids, text=scene.words.answer)
+    session.send("response.done", response={"id": "r1", "status": "completed", "usage": {}})
+    await expect(scene.page.locator(".parley")).to_have_attribute("data-status", "completed")
+
+
+@_state()
+async def over_a_websocket(scene: Scene) -> None:
+    await scene.page.evaluate("delete window.RTCPeerConnection; 0")
+    await scene.conversation()
+    await expect(scene.page.locator("#way")).to_be_visible()
+
+
+@_state()
+async def recording(scene: Scene) -> None:
+    await scene.conversation()
+    await scene.page.locator("#record").click()
+    await expect(scene.page.locator("#recording")).to_be_visible()
+
+
+@_state()
+async def recorded(scene: Scene) -> None:
+    if not await scene.page.locator("#recording").is_visible():
+        await recording(scene)
+    await scene.page.locator("#recording").click()
+    await expect(scene.page.locator("#kept")).to_be_visible()
+
+
+@_state()
+async def download_menu(scene: Scene) -> None:
+    await scene.conversation()
+    await scene.page.locator("#save summary").click()
+    await expect(scene.page.locator("#save-text")).to_be_visible()
+
+
+@_state()
+async def keys(scene: Scene) -> None:
+    await scene.page.locator("#help").click()
+    await expect(scene.page.locator("#keys")).to_be_visible()
+
+
+@_state()
+async def settings(scene: Scene) -> None:
+    async def offer_more(route: Route) -> None:
+        response = await route.fetch()
+        await route.fulfill(response=response, json=await response.json() | _OFFERED)
+
+    if await scene.page.locator("#settings").is_visible():
+        return
+    await scene.page.route("**/config.json", offer_more)
+    await scene.page.locator("#open-settings").click()
+    await expect(scene.page.locator("#settings")).to_be_visible()
+
+
+@_state()
+async def settings_further_down(scene: Scene) -> None:
+    await settings(scene)
+    await scene.page.locator("#settings .sections").evaluate(
+        "(el) => [el, el.parentElement, el.closest('dialog')].forEach((box) => box.scrollTo(0, 1e6))"
+    )
+
+
+@_state()
+async def waterfall(scene: Scene) -> None:
+    await scene.prefer(waterfall=True)
+    await scene.conversation()
+    await expect(scene.page.locator("#figures")).to_be_visible()
+
+
+@_state()
+async def large_captions(scene: Scene) -> None:
+    await scene.prefer(captions="largest")
+    await scene.conversation()
+
+
+@_state(path="check.html")
+async def check_before(scene: Scene) -> None:
+    await expect(scene.page.locator("#listen")).to_be_visible(timeout=15_000)
+
+
+@_state(path="check.html")
+async def check_asking(scene: Scene) -> None:
+    answer = scene.page.locator("[data-check=speaker] button").first
+    if not await answer.is_visible():
+        await scene.page.locator("#listen").click(timeout=15_000)
+        await expect(answer).to_be_visible(timeout=15_000)
+
+
+@_state(path="check.html")
+async def check_after(scene: Scene) -> None:
+    await check_asking(scene)
+    await scene.page.locator("[data-check=speaker] button").first.click()
+    await expect(scene.page.locator("#again")).to_be_visible(timeout=15_000)
+
+
+@_state(path="check.html", microphone=False)
+async def check_failed(scene: Scene) -> None:
+    await scene.page.locator("#listen").click(timeout=15_000)
+    await scene.page.locator("[data-check=speaker] button").nth(1).click(timeout=15_000)
+    await expect(scene.page.locator("#again")).to_be_visible(timeout=15_000)
+
+
+def problem_codes() -> list[str]:
+    """Every problem that has a card: whatever the strings give a title and a text to."""
+    strings = "".join(file.read_text() for file in sorted(_STRINGS.glob("*.js")))
+    titled = dict.fromkeys(re.findall(r'"(\w+)\.title"', strings))
+    return [code for code in titled if f'"{code}.text"' in strings]
+
+
+async def show_problems(page: Page, codes: list[str]) -> None:
+    """The cards of ``codes``, one below the other, as the page's own part draws them."""
+    await page.evaluate(
+        """async (codes) => {
+          const { ProblemCard } = await import("/js/problem-card.js");
+          const ways = new Proxy({}, { get: () => () => {} });
+          const first = document.getElementById("problem");
+          for (const code of codes) {
+            const card = code === codes[0] ? first : first.parentElement.insertBefore(first.cloneNode(), null);
+            new ProblemCard(card, ways).show({ code });
+          }
+        }""",
+        codes,
+    )
+
+
+def problem_states() -> list[PageState]:
+    """One for each problem card, over a page that is not in a call."""
+
+    def showing(code: str) -> Reach:
+        return lambda scene: show_problems(scene.page, [code])
+
+    return [PageState(f"problem_{code}", showing(code)) for code in problem_codes()]
+
+
+async def open_scene(
+    browser: Browser, server: PageServer, state: PageState, *, tongue: str = "en", **context: Any
+) -> Scene:
+    """A page of its own from which ``state`` can be reached, in the language ``tongue``. The caller closes its context."""
     page = await open_page(
-        browser, server.url + state.path, microphone_allowed=state.microphone, locale=LOCALES[tongue],
-        bypass_csp=True, **context,
-    )  # fmt: skip
+        browser,
+        server.url + state.path,
+        microphone_allowed=state.microphone,
+        locale=LOCALES[tongue],
+        bypass_csp=True,
+        **context,
+    )
     page.set_default_timeout(6000)
-    await state.reach(Scene(page, server, WORDS[tongue]))
-    return page
+    return Scene(page, server, WORDS[tongue])
