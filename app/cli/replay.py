@@ -193,7 +193,7 @@ def _print(
         print(f"Another model: {line}.")
     print(f"\nYou:    {now.user or '(nothing was heard)'}")
     print(f"Parley: {now.reply or '(nothing)'}")
-    for notice in now.notices:
+    for _, notice in now.notices:
         print(f"Parley: {notice}")
     for error in now.errors:
         print(f"        {error}")

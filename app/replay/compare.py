@@ -11,6 +11,8 @@ from app.replay.course import Course
 _NOTABLE_MS = 100.0
 _NOTABLE_SHARE = 0.25
 """A stage is called slower or faster beyond both of these: less is the machine's mood."""
+_SLOW = "one_moment"
+"""That an answer is slow is told of by its stages."""
 _NAMES: Mapping[str, str] = {
     "endpoint": "The turn was taken for over",
     "asr": "Recognition took",
@@ -43,13 +45,18 @@ def differences(then: Course, now: Course, *, recorded: bool) -> list[Difference
         tell(f"The reply ended otherwise: now {now.status}, then {then.status}.", matters=True)
     if then.reply != now.reply:
         tell(f"Another reply was heard: now {_quoted(now.reply)}, then {_quoted(then.reply)}.", matters=recorded)
-    for kind, before, after in (("line", then.notices, now.notices), ("error", then.errors, now.errors)):
-        for text in after:
-            if text not in before:
-                tell(f"There is an {kind} more: {text}".replace("an line", "a line"), matters=True)
-        for text in before:
-            if text not in after:
-                tell(f"There is no such {kind} now: {text}", matters=True)
+    for code, text in now.notices:
+        if (code, text) not in then.notices:
+            tell(f"Parley itself says now: {_quoted(text)}", matters=code != _SLOW)
+    for code, text in then.notices:
+        if (code, text) not in now.notices:
+            tell(f"Parley itself said then: {_quoted(text)}", matters=code != _SLOW)
+    for text in now.errors:
+        if text not in then.errors:
+            tell(f"There is an error now: {text}", matters=True)
+    for text in then.errors:
+        if text not in now.errors:
+            tell(f"There was an error then: {text}", matters=True)
     for name, words in _NAMES.items():
         if name in then.timings_ms and name in now.timings_ms:
             found += _pace(words, then.timings_ms[name], now.timings_ms[name], is_end=name == "endpoint")
@@ -61,7 +68,7 @@ def _pace(words: str, then_ms: float, now_ms: float, *, is_end: bool) -> list[Di
     if abs(by) < max(_NOTABLE_MS, _NOTABLE_SHARE * then_ms):
         return []
     how = ("later" if by > 0 else "earlier") if is_end else ("longer" if by > 0 else "less long")
-    return [Difference(f"{words} {abs(by):.0f} ms {how}: {now_ms:.0f} ms, then {then_ms:.0f} ms.", matters=False)]
+    return [Difference(f"{words} {abs(by):.0f} ms {how}: {now_ms:.0f} ms now, {then_ms:.0f} ms then.", matters=False)]
 
 
 def _plain(text: str) -> str:

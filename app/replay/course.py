@@ -24,7 +24,8 @@ class Course:
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     spans_ms: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     usage: Mapping[str, int] | None = None
-    notices: tuple[str, ...] = ()
+    notices: tuple[tuple[str, str], ...] = ()
+    """Code and text of Parley's own lines."""
     errors: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
     """Types of the events, without those that only tell how far something has come."""
@@ -57,7 +58,7 @@ def course(events: Iterable[Timed], response_id: str) -> Course:
             case "response.done" if event["response"]["id"] == response_id:
                 found["status"] = str(event["response"]["status"])
             case "parley.notice":
-                notices.append(str(event.get("text", "")))
+                notices.append((str(event.get("code", "")), str(event.get("text", ""))))
             case "error":
                 errors.append(str(event["error"].get("message", "")))
     # An utterance that goes on is told again, with more words.

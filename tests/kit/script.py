@@ -26,6 +26,7 @@ from app.errors import ContextOverflow
 from app.llm import Finished, GenerateRequest, LanguageModel, LlmEvent, TextDelta, Usage
 from app.llm.base import FinishReason
 from app.telemetry.stage import StageReport
+from app.telemetry.turns import KeptTurns
 from app.tts.base import SPEEDS, known_voice
 
 MS_PER_CHAR = 40
@@ -220,11 +221,13 @@ class Script:
         turn: FakeTurnModel | None = None,
         pace: float = 1.0,
         options: SessionOptions = SessionOptions(),
+        kept: KeptTurns | None = None,
         **overrides: dict[str, Any],
     ) -> None:
         """``pace`` lets sound be played faster than it sounds, for stages that live in real time."""
         self._frame_s = FRAME_MS / 1000 / pace
         self._options = options
+        self._kept = kept
         self.asr = asr or FakeRecognizer()
         self.llm = llm or FakeLanguageModel()
         self.tts = tts or FakeVoice()
@@ -256,7 +259,7 @@ class Script:
             phrases=phrases,
         )
         self.asr.going_on = self._user_is_speaking
-        self.session = Session("sess_test", stages, self.settings, self._on_event, self._options)
+        self.session = Session("sess_test", stages, self.settings, self._on_event, self._options, kept=self._kept)
         await self.session.started()
         self._clock = self.loop.create_task(self._transport())
         self._say_until = 0.0
