@@ -18,7 +18,8 @@ _RATE_HZ = 24_000
 _SEED = 0
 """Of the noise in the voice: the same words sound the same each time."""
 _MAX_OTHERS = 4
-"""Voices besides the default one that stay loaded, some 20 MiB each; another takes a fifth of a second to load."""
+"""Voices besides the default one that stay loaded: some 20 MiB each, and 70 more for what the first of another accent
+needs to pronounce its words. Another takes a fraction of a second to load."""
 
 
 class HibariSynthesizer(LocalSynthesizer):

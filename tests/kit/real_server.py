@@ -11,7 +11,7 @@ import numpy as np
 
 from app.audio import Pcm, resample
 from app.config import Settings
-from app.server import bind, create_app, serve
+from app.server import Choices, bind, create_app, serve
 from app.transports.webrtc import WebRtcCalls
 from app.tts.speakable import speakable
 from app.wiring import Parley
@@ -23,7 +23,8 @@ async def served(parley: Parley, settings: Settings) -> AsyncIterator[str]:
     calls = WebRtcCalls(parley.host, settings.server)
     sock = bind("127.0.0.1", 0)
     ready = asyncio.Event()
-    serving = asyncio.create_task(serve(create_app(settings, parley.host, calls), sock, on_ready=ready.set))
+    app = create_app(settings, parley.host, calls, choices=Choices.of(parley.stages))
+    serving = asyncio.create_task(serve(app, sock, on_ready=ready.set))
     await asyncio.wait_for(ready.wait(), 10)
     try:
         yield f"http://127.0.0.1:{sock.getsockname()[1]}/"
