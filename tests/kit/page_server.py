@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from app.config.settings import Settings
-from app.server import bind, create_app, serve
+from app.server import Certificate, bind, create_app, serve
 from app.transports.webrtc import WebRtcCalls
 from tests.kit.scripted_session import ScriptedHost, ScriptedSession
 
@@ -29,17 +29,19 @@ class PageServer:
 
 
 @contextlib.asynccontextmanager
-async def page_server(host: ScriptedHost, port: int = 0, **server: object) -> AsyncIterator[PageServer]:
-    """Serve on a free loopback port; ``server`` are keys of the [server] section."""
+async def page_server(
+    host: ScriptedHost, port: int = 0, certificate: Certificate | None = None, **server: object
+) -> AsyncIterator[PageServer]:
+    """Serve on a free loopback port, https with a ``certificate``; ``server`` are keys of the [server] section."""
     settings = Settings.model_validate({"server": server})
     host.settings = settings
     sock = bind("127.0.0.1", port)
     app = create_app(settings, host, WebRtcCalls(host, settings.server))
     ready = asyncio.Event()
-    serving = asyncio.create_task(serve(app, sock, on_ready=ready.set))
+    serving = asyncio.create_task(serve(app, sock, certificate=certificate, on_ready=ready.set))
     await asyncio.wait_for(ready.wait(), 5)
     try:
-        yield PageServer(f"http://127.0.0.1:{sock.getsockname()[1]}/", host)
+        yield PageServer(f"http{'s' if certificate else ''}://127.0.0.1:{sock.getsockname()[1]}/", host)
     finally:
         serving.cancel()
         await asyncio.wait([serving])
