@@ -65,7 +65,7 @@ async def test_a_turn_shows_on_demand_where_its_time_went_up_to_the_ear(page: Pa
     assert list(shown) == ["network_up", *SPANS, "network_down", "ear"]
     assert shown["prefill"] == 40
     assert shown["llm_first_token"] == 30, "waiting and reading are shown for themselves"
-    assert shown["network_up"] == shown["network_down"] < 50
+    assert shown["network_up"] == shown["network_down"]
     total = re.match(r"([\d.]+) s from the end of your words", await page.locator(".waterfall caption").inner_text())
     assert total is not None
     assert float(total[1]) * 1000 == pytest.approx(700 + 2 * shown["network_up"] + shown["ear"], abs=12)
@@ -91,8 +91,11 @@ async def test_the_figures_of_the_call_are_those_of_its_answers(page: Page, serv
     figures = page.locator("#figures")
     await expect(figures).to_contain_text("interrupted1")
     await expect(figures).to_contain_text("answers3")
-    assert re.search(r"usually0\.7\d s", await figures.text_content() or "")
-    assert re.search(r"seldom over1\.9\d s", await figures.text_content() or "")
+    shown = re.findall(r"(?:usually|seldom over)([\d.]+) s", await figures.text_content() or "")
+    assert len(shown) == 2
+    usual, worst = map(float, shown)
+    assert 0.7 <= usual < worst, "with what the network adds, which differs"
+    assert worst >= 1.9
     await expect(figures).to_contain_text("overWebRTC")
     await expect(page.locator(".waterfall")).to_have_count(3)
     await expect(page.get_by_role("button", name="Where the time went")).to_have_count(0)

@@ -7,7 +7,7 @@ import { candidates, gathered, isLoopbackHost, isPrivate, isPublicHost, kinds } 
 const GATHERING_MS = 2000;
 const CONNECT_MS = 8000;
 const PINGS = 30;
-const PING_EVERY_MS = 33;
+const PING_EVERY_MS = 20; // As a call sends its sound.
 const STRAGGLERS_MS = 600; // What comes later than this would be of no use to a conversation.
 const SLOW_MS = 250;
 const LOSSY = 0.05; // More than concealment makes unheard.

@@ -2,7 +2,7 @@
 
 import { protocols } from "../server.js";
 
-const PIECES = 40;
+const PIECES = 25;
 const PIECE_BYTES = 640; // 20 ms of s16le mono at 16 kHz
 const EVERY_MS = 20;
 const LIMIT_MS = 6000;
