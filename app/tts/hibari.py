@@ -44,7 +44,9 @@ class HibariSynthesizer(LocalSynthesizer):
         name = self._settings.voice or DEFAULT
         present = tuple(voice for voice in VOICES if _is_present(voice))
         if name not in present:
-            known = "is known to Hibari but not on this machine" if name in VOICES else "is unknown to Hibari"
+            known = "is unknown to Hibari"
+            if name in VOICES:
+                known = f"is not on this machine yet (`hibari --voice {name} Hello` fetches it)"
             raise ModelError(f"tts.voice {name!r} {known}; available here: {', '.join(present)}.")
         self._default = Hibari(voice=name)
         self._default.phonemize("ready")  # builds the pronunciation tables now rather than in the first sentence
