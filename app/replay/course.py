@@ -28,7 +28,8 @@ class Course:
     """Code and text of Parley's own lines."""
     errors: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
-    """Types of the events, without those that only tell how far something has come."""
+    """Types of the events, without those that only tell how far something has come, and without what is left of a
+    reply that began before this turn."""
 
 
 _PROGRESS = frozenset({"parley.heard", "parley.state", "parley.pong"})
@@ -40,9 +41,13 @@ def course(events: Iterable[Timed], response_id: str) -> Course:
     user: list[str] = []
     found: dict[str, Any] = {}
     notices, errors, order = [], [], []
+    begun: set[str] = set()
     for _, event in events:
         kind = event["type"]
-        if kind not in _PROGRESS and not kind.endswith(_DELTA):
+        of = event.get("response_id") or event.get("response", {}).get("id")
+        if kind == "response.created":
+            begun.add(of)
+        if kind not in _PROGRESS and not kind.endswith(_DELTA) and (of is None or of in begun):
             order.append(kind)
         match kind:
             case "conversation.item.input_audio_transcription.completed":

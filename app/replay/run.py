@@ -18,7 +18,7 @@ from app.dialogue.session import Session
 from app.dialogue.stages import Stages
 from app.dialogue.state import Item
 from app.replay.bundle import Bundle, SoundFacts
-from app.replay.course import Course, Timed, course
+from app.replay.course import Course, Timed, course, saved_course
 
 _FRAME_S = FRAME_MS / 1000
 
@@ -55,6 +55,8 @@ class Replay:
         self._said: list[Pcm] = []
         self._heard_all = False
         self._began_s = 0.0
+        self._broken_off = saved_course(bundle).status == "cancelled"
+        """What the user said then goes on in the next turn, which is not of this bundle."""
 
     def clock(self) -> float:
         """Seconds since the turn's sound began."""
@@ -109,7 +111,7 @@ class Replay:
             self._heard_all = True
             return
         pcm = self._bundle.heard
-        if not self._was_broken_off():  # what was said after the reply is the next turn's
+        if not self._broken_off:  # what was said after the reply is the next turn's
             pcm = pcm[: max(0, int((self._bundle.facts.done_s - _starts_s(sound)) * INPUT_RATE_HZ))]
         pcm = np.pad(pcm, (0, -len(pcm) % INPUT_FRAME))
         silence = np.zeros(INPUT_FRAME, np.int16)
@@ -149,21 +151,14 @@ class Replay:
         if session.state.closed:
             return True
         done = bool(self._done()) and self._heard_all and self.clock() >= self._bundle.facts.done_s
-        return done and (session.state.phase == "listening" or self._was_broken_off())
-
-    def _was_broken_off(self) -> bool:
-        """What the user said then goes on in the next turn, which is not of this bundle."""
-        return any(
-            event.event["type"] == "response.done" and event.event["response"].get("status") == "cancelled"
-            for event in self._bundle.events
-        )
+        return done and (session.state.phase == "listening" or self._broken_off)
 
     def _answer(self) -> str:
         """The reply that is compared with the saved one: of several the last, because it answers the whole."""
         done = self._done()
         if not done:
             return ""
-        return done[0] if self._was_broken_off() else done[-1]
+        return done[0] if self._broken_off else done[-1]
 
 
 def _due(sound: SoundFacts, frame: int) -> Iterator[float]:
