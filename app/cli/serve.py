@@ -102,7 +102,7 @@ async def _serve(
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: loading and loading.cancel())
     assemble = _api if api_only else _everything
     async with assemble(settings, access, start_up.stage) as app:
-        hint = _made_key(settings, access) if api_only else advice(sock, certificate)
+        hint = _for_clients(settings, access, certificate) if api_only else advice(sock, certificate)
         urls = _addresses(sock, access, certificate, api_only=api_only)
         phone = urls[-1] if certificate is not None and not api_only and not is_loopback(sock.getsockname()[0]) else ""
         await serve(app, sock, certificate=certificate, on_ready=lambda: start_up.ready(urls, hint, phone=phone))
@@ -160,9 +160,14 @@ def _readiness(llm: LanguageModel, reports: Sequence[StageReport]) -> dict[str, 
     return {report.stage: report.stage != "LLM" or getattr(llm, "ready", True) for report in reports}
 
 
-def _made_key(settings: Settings, access: Access) -> str:
-    """The token that was made because none was set: without a page there is no address that carries it."""
-    return f"Its key, made for this run: {access.token}" if access.token and not settings.server.token else ""
+def _for_clients(settings: Settings, access: Access, certificate: Certificate | None = None) -> str:
+    """What was made for this run, and clients must know: without a page there is no address that carries the token."""
+    lines = []
+    if access.token and not settings.server.token:
+        lines.append(f"Its key, made for this run: {access.token}")
+    if certificate is not None and certificate.made:
+        lines.append(f"Clients must be told to trust {certificate.path} (most take it from SSL_CERT_FILE).")
+    return "\n".join(lines)
 
 
 def _addresses(

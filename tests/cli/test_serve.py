@@ -10,9 +10,9 @@ from rich.console import Console
 
 from app.cli import serve
 from app.config import load_settings
-from app.config.settings import Settings
+from app.config.settings import ServerSettings, Settings
 from app.errors import ConfigError
-from app.server import Access, bind
+from app.server import Access, bind, find_certificate
 from app.telemetry.stage import StageReport
 
 
@@ -105,11 +105,14 @@ def test_flags_override_the_settings_they_name() -> None:
     assert parser.parse_args(["--api-only"]).api_only
 
 
-def test_a_server_without_a_page_tells_its_base_url_and_not_its_token() -> None:
+def test_a_server_without_a_page_tells_its_base_url_and_not_its_token(tmp_path: Path) -> None:
     access = Access("s3cret", loopback=True, allowed_origins=frozenset())
     with contextlib.closing(bind("127.0.0.1", 0)) as sock:
         port = sock.getsockname()[1]
         assert serve._addresses(sock, access, api_only=True) == (f"http://127.0.0.1:{port}/v1",)
         assert serve._addresses(sock, access, api_only=False) == (f"http://127.0.0.1:{port}/#token=s3cret",)
-    assert "s3cret" in serve._made_key(Settings(), access)
-    assert serve._made_key(Settings.model_validate({"server": {"token": "s3cret"}}), access) == ""
+    assert "s3cret" in serve._for_clients(Settings(), access)
+    known = Settings.model_validate({"server": {"token": "s3cret"}})
+    assert serve._for_clients(known, access) == ""
+    made = find_certificate(ServerSettings(https=True), tmp_path)  # type: ignore[call-arg]
+    assert str(made.path) in serve._for_clients(known, access, made)
