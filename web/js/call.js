@@ -44,7 +44,12 @@ export class Call extends EventTarget {
    */
   async connect(track, { session, resume } = {}) {
     if (!window.RTCPeerConnection) throw new Problem("unsupported");
-    const peer = (this.#peer = new RTCPeerConnection({ iceServers: this.#config.ice_servers ?? [] }));
+    let peer;
+    try {
+      peer = this.#peer = new RTCPeerConnection({ iceServers: this.#config.ice_servers ?? [] });
+    } catch {
+      throw new Problem("no_connection"); // A server in the list that this browser does not take.
+    }
     this.#channel = peer.createDataChannel("oai-events");
     // The sender exists even without a track, so that a microphone can join later without a new offer.
     this.#sender = peer.addTransceiver(track ?? "audio", { direction: "sendrecv" }).sender;

@@ -34,7 +34,7 @@ async function ask(server) {
   try {
     peer = new RTCPeerConnection({ iceServers: [server], iceTransportPolicy: relay ? "relay" : "all" });
   } catch {
-    return line("fail", "malformed");
+    return line("fail", "malformed"); // Or on a port that browsers keep away from.
   }
   const wanted = relay ? "relay" : "srflx";
   try {

@@ -76,7 +76,7 @@ async function run({ personal, only = () => true }) {
 /** A check that broke is a fault of ours, which must not end the others. */
 function failure(error) {
   console.error(error);
-  return { status: "note", code: "broken", details: { error: String(error) } };
+  return { status: "fail", code: "broken", details: { error: String(error) } };
 }
 
 listen.addEventListener("click", async () => {

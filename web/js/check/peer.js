@@ -17,7 +17,12 @@ const after = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 export async function webrtc(world) {
   if (!window.RTCPeerConnection) return { status: "fail", code: "unsupported" };
   if (!world.config) return { status: "skip", code: "unknown" };
-  const peer = new RTCPeerConnection({ iceServers: world.config.ice_servers ?? [] });
+  let peer;
+  try {
+    peer = new RTCPeerConnection({ iceServers: world.config.ice_servers ?? [] });
+  } catch (error) {
+    return { status: "fail", code: "servers_refused", details: { error: error.name } };
+  }
   // Neither ordered nor sent again, as sound is: only so can a lost ping be told from a late one.
   const channel = peer.createDataChannel("check", { ordered: false, maxRetransmits: 0 });
   try {
