@@ -21,7 +21,8 @@ OFFERED = {
     "voices": ["test", "other", "refused"],
     "default_voice": "test",
     "language": "en",
-    "languages": ["en", "de"],
+    "languages": ["en", "de", "auto"],
+    "speeds": [0.5, 2.0],
     "client_instructions": True,
     "instructions": "You are kind.",
     "recording": True,
@@ -171,6 +172,9 @@ async def test_a_running_call_follows_at_once(page: Page, server: PageServer) ->
     await dialog.get_by_role("button", name="Undo").click()
     await until(session, 15)
     assert (session.options.voice, session.options.speed, session.options.turn_detection) == ("other", 0.8, "manual")
+    await dialog.get_by_label("Instructions").fill("Be long.")
+    await page.keyboard.press("Escape")
+    assert (await until(session, 16))[-1] == {"type": "realtime", "instructions": "Be long."}, "nothing typed is lost"
     await expect(page.locator("#problem")).to_be_hidden()
 
 

@@ -103,7 +103,7 @@ export const preferences = new Preferences();
 // A voice that another server has would have this one refuse the call.
 const offered = (value, values) => ((values ?? [value]).includes(value) ? value : "");
 const voice = (config) => offered(preferences.get("voice"), config.voices);
-const spokenLanguage = (config) => offered(preferences.get("spokenLanguage"), config.languages && ["auto", ...config.languages]);
+const spokenLanguage = (config) => offered(preferences.get("spokenLanguage"), config.languages);
 
 // How each preference reads in the server's session object; with what undoes it where it is not set.
 const SESSION = {

@@ -12,6 +12,7 @@ const SPEED_STEP = 0.05;
 
 /** What the person reads for a language code, in the page's language. */
 function languageName(tag) {
+  if (tag === "auto") return text("settings.auto");
   try {
     return new Intl.DisplayNames([language()], { type: "language" }).of(tag);
   } catch {
@@ -34,23 +35,31 @@ export class SettingsDialog {
     this.#onLanguage = onLanguage;
     this.#sound = new SoundSection(session.microphone);
     this.#build();
-    preferences.addEventListener("change", () => dialog.open && this.#show());
+    preferences.addEventListener("change", () => {
+      this.#undo = null;
+      if (dialog.open) this.#show();
+    });
     live.addEventListener("refused", ({ detail: { key, message } }) => {
       this.fields.find((field) => field.key === key)?.refuse(text("settings.refused", { message }));
     });
-    dialog.addEventListener("close", () => this.#sound.close());
+    dialog.addEventListener("close", () => this.#close());
     // A press beside the dialog closes it; its own padding is none of its children's.
     dialog.addEventListener("pointerdown", ({ target }) => target === dialog && dialog.close());
   }
 
   async open() {
     if (this.#dialog.open) return;
-    this.fields.forEach((field) => field.refuse(""));
-    this.#undo = null;
     this.refresh();
     this.#dialog.showModal();
     this.#sound.open();
     await this.#ask();
+  }
+
+  #close() {
+    this.#undo = null;
+    this.#sound.close();
+    this.fields.forEach((field) => field.refuse(""));
+    this.instructions.take(); // Escape leaves a field without its "change".
   }
 
   /** Draw again, after a change of language or of what the server offers. */
@@ -107,10 +116,12 @@ export class SettingsDialog {
   }
 
   #show() {
-    const { voices, languages, client_instructions: instructions, recording } = this.#config;
+    const { voices = [], languages = [], speeds, client_instructions: instructions, recording } = this.#config;
+    if (speeds) this.speed.range(...speeds);
     this.fields.forEach((field) => field.show());
-    this.voice.el.hidden = !voices?.length;
-    this.spoken.el.hidden = !languages?.length;
+    this.voice.el.hidden = voices.length < 2;
+    this.speed.el.hidden = speeds !== undefined && speeds[0] === speeds[1];
+    this.spoken.el.hidden = languages.length < 2;
     this.instructions.el.hidden = !instructions;
     this.record.el.hidden = !recording;
     this.pageLanguage.value = language();
@@ -140,9 +151,9 @@ export class SettingsDialog {
 
   #languages() {
     const { languages = [], language: own } = this.#config;
-    const name = own === "auto" ? text("settings.auto") : languageName(own ?? "en");
-    const auto = languages.length > 1 ? [["auto", text("settings.auto")]] : [];
-    return [["", text("settings.serversOwn", { name })], ...auto, ...languages.map((tag) => [tag, languageName(tag)])];
+    const named = languages.map((tag) => [tag, languageName(tag)]);
+    named.sort(([one, oneName], [other, otherName]) => (other === "auto") - (one === "auto") || oneName.localeCompare(otherName, language()));
+    return [["", text("settings.serversOwn", { name: languageName(own ?? "en") })], ...named];
   }
 
   #reset() {
@@ -155,8 +166,6 @@ export class SettingsDialog {
 
   #takeBack() {
     for (const [key, value] of Object.entries(this.#undo ?? {})) preferences.set(key, value);
-    this.#undo = null;
-    this.#show();
     this.#dialog.querySelector("footer button:last-child").focus();
   }
 }

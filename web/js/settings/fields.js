@@ -150,6 +150,10 @@ export class SliderField extends Field {
     control.addEventListener("change", () => this.choose(Number(control.value)));
   }
 
+  range(min, max) {
+    Object.assign(this.control, { min, max });
+  }
+
   show() {
     this.control.value = preferences.get(this.key);
     this.#readout();
@@ -161,7 +165,12 @@ export class TextField extends Field {
   constructor(key, labelKey, helpKey, { maxlength }) {
     const control = make("textarea", { rows: 4, maxlength, spellcheck: "true" });
     super(key, labelled(labelKey, control, helpKey), control);
-    control.addEventListener("change", () => this.choose(control.value.trim()));
+    control.addEventListener("change", () => this.take());
+  }
+
+  take() {
+    const value = this.control.value.trim();
+    if (value !== preferences.get(this.key)) this.choose(value);
   }
 
   show() {

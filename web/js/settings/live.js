@@ -5,15 +5,17 @@ import { preferences, sessionChange } from "../preferences.js";
 import { text } from "../strings.js";
 import { keepOnSpeaker } from "./speaker.js";
 
+const TOLD = ["voice", "speed", "spokenLanguage", "mode", "instructions"]; // To the server.
+const ID = "preference-"; // Begins the event_id of what is asked for here.
+const NO_CALL = new Set(["idle", "ended"]); // Nor one that could be gone on with.
 const MICROPHONE = new Set(["microphone", "noiseSuppression", "echoCancellation"]);
 
 /** Event: "refused" (detail: {key, message}). */
 export class LiveSettings extends EventTarget {
   #session;
   #asked = []; // {id, key, before}: session.update events on their way, oldest first.
-  #accepted = {}; // What held before, by key; undefined where the server's own did.
+  #accepted = {}; // What holds in the session, by key; undefined where the server's own does.
   #count = 0;
-  #reverting = false;
 
   /** `session`: the page's Session; `audio`: the element that plays replies. */
   constructor(session, audio) {
@@ -22,18 +24,14 @@ export class LiveSettings extends EventTarget {
     keepOnSpeaker(audio);
     preferences.addEventListener("change", ({ detail: key }) => this.#apply(key));
     session.addEventListener("message", ({ detail: event }) => this.#receive(event));
-    session.addEventListener("change", () => session.phase === "call" || (this.#asked.length = 0));
-    for (const key of ["voice", "speed", "spokenLanguage", "mode", "instructions"]) this.#accepted[key] = chosen(key);
+    session.addEventListener("change", () => this.#phaseChanged());
+    for (const key of TOLD) this.#accepted[key] = chosen(key);
     this.#drawCaptions();
   }
 
   /** Whether the server's `error` event refuses something that was asked for here. */
   owns(event) {
-    return event.type === "error" && this.#isOwn(event.error?.event_id);
-  }
-
-  #isOwn(id) {
-    return typeof id === "string" && id.startsWith("preference-");
+    return event.type === "error" && String(event.error?.event_id).startsWith(ID);
   }
 
   #apply(key) {
@@ -41,15 +39,25 @@ export class LiveSettings extends EventTarget {
     if (MICROPHONE.has(key) && this.#session.hasMicrophone) {
       this.#session.microphone.open().catch((error) => this.#refuse(key, text(`${asProblem(error).code}.text`)));
     }
-    if (key in this.#accepted) this.#ask(key);
+    if (!TOLD.includes(key)) return;
+    if (this.#session.phase === "call") this.#ask(key);
+    else if (NO_CALL.has(this.#session.phase)) this.#accepted[key] = chosen(key);
+  }
+
+  /** A new call knows all that was chosen; one that is being set up, or was interrupted, is told what changed meanwhile. */
+  #phaseChanged() {
+    const { phase } = this.#session;
+    if (phase === "call") TOLD.forEach((key) => this.#ask(key));
+    else this.#asked.length = 0;
+    if (NO_CALL.has(phase)) for (const key of TOLD) this.#accepted[key] = chosen(key);
   }
 
   #ask(key) {
     const before = this.#accepted[key];
+    if (chosen(key) === before) return;
     this.#accepted[key] = chosen(key);
-    if (this.#reverting) return;
     const session = sessionChange(key, this.#session.config);
-    const id = `preference-${key}-${++this.#count}`;
+    const id = `${ID}${key}-${++this.#count}`;
     if (session && this.#session.send({ type: "session.update", event_id: id, session })) this.#asked.push({ id, key, before });
   }
 
@@ -65,10 +73,9 @@ export class LiveSettings extends EventTarget {
 
   /** The server goes on with what held before, and so do calls to come. */
   #takeBack(key, before) {
-    this.#reverting = true;
+    this.#accepted[key] = before;
     if (before === undefined) preferences.unset(key);
     else preferences.set(key, before);
-    this.#reverting = false;
   }
 
   #refuse(key, message) {

@@ -153,7 +153,7 @@ export class SoundSection {
     const track = this.#track;
     if (this.#testing || !track) return;
     this.#testing = true;
-    this.test.disabled = true;
+    this.test.setAttribute("aria-disabled", "true"); // Disabled, it would lose the focus.
     this.#call.paused = true;
     this.#say(this.microphoneSays, "settings.speakNow", { seconds: RECORD_MS / 1000 });
     this.trial.dataset.recording = "";
@@ -172,7 +172,7 @@ export class SoundSection {
     }
     delete this.trial.dataset.recording;
     this.#call.paused = false;
-    this.test.disabled = false;
+    this.test.removeAttribute("aria-disabled");
     this.#testing = false;
   }
 
