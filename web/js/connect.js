@@ -49,8 +49,12 @@ function overWebSocket(config, listen) {
 
 // For this visit and this network, since WebRTC costs its patience each time that it is tried in vain.
 let until = readStored();
-addEventListener("online", () => (until = 0));
-navigator.connection?.addEventListener?.("change", () => (until = 0));
+let network = navigator.connection?.type;
+addEventListener("online", () => keep(0));
+navigator.connection?.addEventListener?.("change", () => {
+  if (navigator.connection.type !== network) keep(0); // It also tells of every change of speed.
+  network = navigator.connection.type;
+});
 
 function readStored() {
   try {
@@ -60,16 +64,20 @@ function readStored() {
   }
 }
 
-function remembered() {
-  return Date.now() < until;
-}
-
-function remember(socket) {
-  if (socket && remembered()) return; // From the first time on, or WebRTC would never be tried again.
-  until = socket ? Date.now() + REMEMBERED_MS : 0;
+function keep(moment) {
+  until = moment;
   try {
     sessionStorage.setItem(STORED, String(until));
   } catch {
     // Then until the page is loaded again.
   }
+}
+
+function remembered() {
+  return Date.now() < until;
+}
+
+function remember(socket) {
+  if (!socket) keep(0);
+  else if (!remembered()) keep(Date.now() + REMEMBERED_MS); // Not longer each time, or WebRTC would get no other try.
 }

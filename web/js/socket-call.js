@@ -91,6 +91,15 @@ export class SocketCall extends EventTarget {
     this.#end(LEFT);
   }
 
+  /** A browser may want a click first, and a phone call may take the sound away in between. */
+  #keepPlaying() {
+    const context = this.#context;
+    if (this.#ended || context.state === "running") return;
+    this.wake();
+    const ask = () => !this.#ended && context.state !== "running" && this.dispatchEvent(new Event("blocked"));
+    this.#timers.push(setTimeout(ask, BLOCKED_MS));
+  }
+
   get #limitMs() {
     return (this.#config.connect_timeout_s ?? 15) * 1000;
   }
@@ -98,12 +107,8 @@ export class SocketCall extends EventTarget {
   /** One context for both directions, at the rate of the device: some browsers mix no others with a microphone. */
   async #prepare(track) {
     const context = (this.#context = new AudioContext({ latencyHint: "interactive" }));
-    context.resume().catch(() => {});
-    this.#timers.push(
-      setTimeout(() => {
-        if (context.state === "suspended") this.dispatchEvent(new Event("blocked"));
-      }, BLOCKED_MS),
-    );
+    context.addEventListener("statechange", () => this.#keepPlaying());
+    this.#keepPlaying();
     await context.audioWorklet.addModule(worklet("resampler"));
     await Promise.all([context.audioWorklet.addModule(worklet("capture")), context.audioWorklet.addModule(worklet("playback"))]);
     if (this.#ended) return;
