@@ -20,6 +20,7 @@ import { LiveSettings } from "./settings/live.js";
 import { choose, fill, language, text } from "./strings.js";
 import { copy, Tools } from "./tools.js";
 import { footParts, Transcript } from "./transcript.js";
+import { keepAwake } from "./wake-lock.js";
 
 const at = (id) => document.getElementById(id);
 const hear = at("hear");
@@ -93,15 +94,10 @@ const controls = new Controls(session, orb, {
   mute: () => session.toggleMicrophone(),
   stop: () => session.stopReply(),
   anew: () => begin({ microphone: true }),
-  press: () => session.press(),
-  release: () => session.release(),
-  toggle,
+  press: () => session.byHand.press(),
+  release: () => session.byHand.release(),
+  toggle: () => session.byHand.toggle(),
 });
-
-function toggle() {
-  if (session.voiceIn.pressed) session.release();
-  else session.press();
-}
 
 const composer = new Composer(at("composer"), (words) => {
   if (!session.active && session.phase === "left") goOn();
@@ -119,9 +115,9 @@ function showKeys() {
 
 listenToKeys(
   {
-    press: () => session.press(),
-    release: () => session.release(),
-    toggle,
+    press: () => session.byHand.press(),
+    release: () => session.byHand.release(),
+    toggle: () => session.byHand.toggle(),
     mute: () => session.toggleMicrophone(),
     stop: () => session.stopReply(),
     help: showKeys,
@@ -139,11 +135,14 @@ function receive(event) {
   if (event.type === "response.output_text.done") controls.announce(event.text ?? "");
 }
 
+const stayAwake = keepAwake(() => session.phase === "call" || session.phase === "reconnecting");
+
 let lastPhase = session.phase;
 session.addEventListener("change", () => {
   const { phase } = session;
   if (phase !== lastPhase) phaseChanged(lastPhase, phase);
   lastPhase = phase;
+  stayAwake();
   if (session.hasMicrophone && problems.code === "microphone_lost") problems.hide();
   controls.draw();
   tools.draw();
@@ -172,7 +171,11 @@ session.addEventListener("blocked", () => {
   hear.hidden = false;
 });
 recording.addEventListener("problem", ({ detail }) => problems.show(detail));
-recording.addEventListener("change", () => controls.announce(text(recording.on ? "recordingNow" : "recordingOver")));
+let recorded = false;
+recording.addEventListener("change", () => {
+  if (recording.on !== recorded) controls.announce(text(recording.on ? "recordingNow" : "recordingOver"));
+  recorded = recording.on;
+});
 hear.addEventListener("click", () => {
   hear.hidden = true;
   session.hear();
@@ -217,8 +220,11 @@ async function goOnAlone() {
   if (session.phase === "left" && (await mayGoOnAlone(keepsake.call))) goOn();
 }
 
+/** A copy of a tab has its call in mind too, and must not take it away unasked. */
+const cameBack = () => performance.getEntriesByType("navigation")[0]?.type !== "navigate";
+
 picker.value = language();
 fill();
 conversation.restore(keepsake.call?.items);
 controls.draw();
-goOnAlone();
+if (cameBack()) goOnAlone();

@@ -19,6 +19,7 @@ const STATES = {
 
 const LAYERS = 3;
 const POINTS = 96;
+const FRAME_MS = 30; // Every second frame of most screens: smooth for what moves so slowly, at half the work.
 const CALM_FRAME_MS = 200; // With reduced motion only the ring follows the sound, a few times a second.
 
 const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
@@ -58,7 +59,7 @@ export class Orb {
   #request() {
     requestAnimationFrame((now) => {
       const elapsed = now - this.#drawnAt;
-      if (!this.#calm.matches || elapsed >= CALM_FRAME_MS) {
+      if (elapsed >= (this.#calm.matches ? CALM_FRAME_MS : FRAME_MS)) {
         this.#advance(Math.min(elapsed, 100) / 1000);
         this.#draw();
         this.#drawnAt = now;

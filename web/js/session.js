@@ -1,5 +1,6 @@
 // The life of a call as the person sees it: idle, permission, connecting, call, reconnecting, full, left, elsewhere, ended.
 
+import { ByHand } from "./by-hand.js";
 import { connect } from "./connect.js";
 import { preferences, sessionChange, sessionOptions } from "./preferences.js";
 import { asProblem, Problem } from "./problem.js";
@@ -7,7 +8,6 @@ import { configuration } from "./server.js";
 import { VoiceIn } from "./voice-in.js";
 import { delays, pauseUnlessBack } from "./waiting.js";
 
-const RELEASE_MS = 150; // The last sound is still on its way when the finger is up.
 const OVER = new Set(["idle", "full", "left", "elsewhere", "ended"]); // Phases in which a call may be begun.
 const PASSING = new Set(["server_unreachable", "no_connection", "too_busy", "session_limit", "connection_lost", "server_stopping"]);
 const FULL = new Set(["session_limit", "too_busy"]);
@@ -23,6 +23,7 @@ export class Session extends EventTarget {
   state = "listening";
   config = {};
   voiceIn = new VoiceIn();
+  byHand = new ByHand(this);
   /** In phase "full": the moment of the next try in ms since the epoch; null until the person asks to wait. */
   retryAt = null;
   #attempt = null;
@@ -32,7 +33,6 @@ export class Session extends EventTarget {
   #heard = null;
   #resuming = false;
   #queue = [];
-  #release = null;
   #audio;
   #levels;
 
@@ -126,6 +126,7 @@ export class Session extends EventTarget {
     const kept = this.#keepsake.call;
     if (this.active || !kept) return;
     this.#heard = kept.heard ?? null;
+    this.#resuming = true;
     const attempt = this.#begin(kept.microphone ? "permission" : "reconnecting");
     // Without a microphone the call goes on all the same: one can type.
     await this.#prepare(kept.microphone).catch((error) => this.#report(asProblem(error)));
@@ -135,7 +136,9 @@ export class Session extends EventTarget {
   /** The page goes away, and may come back. `items` is what was said. */
   leave(items) {
     if (this.phase === "elsewhere" || !this.#keepsake.call) return;
-    if (this.active) this.#keepsake.keep({ microphone: this.hasMicrophone, heard: this.#heard, items });
+    // A call that is just being taken up may not have its microphone back yet.
+    const microphone = this.phase === "call" ? this.hasMicrophone : this.#keepsake.call.microphone;
+    if (this.active) this.#keepsake.keep({ microphone, heard: this.#heard, items });
     this.#call?.leave();
     if (this.active) this.#finish("left");
   }
@@ -181,27 +184,6 @@ export class Session extends EventTarget {
     if (this.phase !== "call") return;
     if (this.hasMicrophone) this.voiceIn.muted = !this.voiceIn.muted;
     else await this.microphone.open().catch((error) => this.#report(asProblem(error)));
-  }
-
-  /** Turns by hand: the person begins to speak; over a reply, that stops it. */
-  async press() {
-    if (this.phase !== "call" || this.voiceIn.pressed) return;
-    if (!this.hasMicrophone) return void (await this.toggleMicrophone());
-    if (this.state === "speaking" || this.state === "thinking") this.stopReply();
-    clearTimeout(this.#release);
-    this.#release = null;
-    this.voiceIn.muted = false;
-    this.voiceIn.pressed = true;
-  }
-
-  /** Turns by hand: the person has spoken, and the turn is over. */
-  release() {
-    if (!this.voiceIn.pressed || this.#release !== null) return;
-    this.#release = setTimeout(() => {
-      this.#release = null;
-      this.voiceIn.pressed = false;
-      this.send({ type: "input_audio_buffer.commit" });
-    }, RELEASE_MS);
   }
 
   /** After the browser refused sound: called from another click. */
@@ -365,8 +347,7 @@ export class Session extends EventTarget {
     this.#call = this.#dialling = null;
     this.retryAt = null;
     this.#resuming = false;
-    clearTimeout(this.#release);
-    this.#release = null;
+    this.byHand.forget();
     this.microphone.close();
     this.#audio.srcObject = null;
     this.#levels.forget();
