@@ -5,7 +5,7 @@
 set -eu
 packages="libportaudio2 libasound2-plugins gcc libc6-dev"
 if [ "${1:-run}" = test ]; then
-    packages="$packages chromium firefox-esr pulseaudio pulseaudio-utils iproute2"
+    packages="$packages chromium firefox-esr pulseaudio pulseaudio-utils iproute2 coturn"
 fi
 command -v dpkg-query >/dev/null 2>&1 || { echo "Not a Debian system; the local microphone needs PortAudio, fast language models a C compiler."; exit 0; }
 missing=""
