@@ -29,10 +29,10 @@ EXAMPLES = """examples:
 """
 _PACKAGES = (
     "torch", "transformers", "faster-whisper", "ctranslate2", "onnxruntime", "hibari-tts", "silero-vad",
-    "webrtcvad-wheels", "aiortc", "av", "numpy", "uvicorn", "starlette", "coqui-tts", "sounddevice", "livekit",
+    "webrtcvad-wheels", "aiortc", "av", "numpy", "uvicorn", "starlette", "coqui-tts", "sounddevice", "livekit", "pymicro-wakeword",
     "cryptography", "segno",
 )  # fmt: skip
-_OPTIONAL = frozenset({"coqui-tts", "sounddevice", "livekit"})
+_OPTIONAL = frozenset({"coqui-tts", "sounddevice", "livekit", "pymicro-wakeword"})
 _NEEDED_MB = 2500
 _MARKS = {"good": "✓", "note": "•", "bad": "✗"}
 

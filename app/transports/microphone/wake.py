@@ -1,7 +1,7 @@
 """Wake words: nothing that was said before one leaves this module.
 
-openWakeWord's models (https://github.com/dscripka/openWakeWord), as the ``pyopen-wakeword`` package carries them: small
-networks on 80 ms of sound, about 6 % of a core, nothing to download.
+The models of microWakeWord (https://github.com/kahrendt/microWakeWord), as the ``pymicro-wakeword`` package carries them:
+networks made for microcontrollers, 0.1 ms for 20 ms of sound, nothing to download.
 """
 
 from __future__ import annotations
@@ -9,24 +9,20 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from app.audio.frames import INPUT_RATE_HZ, OUTPUT_RATE_HZ, Pcm
+from app.audio.frames import OUTPUT_RATE_HZ, Pcm
 from app.errors import ConfigError, ParleyError
 from app.transports.microphone.seat import SoundPort
 
-_CHUNK = INPUT_RATE_HZ * 80 // 1000
-"""What the models hear at a time."""
-_SURE = 0.5
-"""Probability from which the word was said; the models' authors' own choice."""
 _KEPT_FRAMES = 100
 """2 s of what follows the word, while the session opens."""
 _WAITING_CHUNKS = 12
 """1 s: a machine too busy to listen loses the oldest sound."""
 _SOFT = 1500.0
+"""Peak of a tone (of 32768): -27 dBFS."""
 
 
 def wake_words() -> dict[str, str]:
@@ -35,40 +31,38 @@ def wake_words() -> dict[str, str]:
 
 
 class WakeWord:
-    """Listens for one word. ``heard`` blocks for some milliseconds and belongs on one thread at a time."""
+    """Listens for one word."""
 
     def __init__(self, word: str) -> None:
-        """Takes half a second. Raises ConfigError for a word that is not known, or without the package."""
+        """Raises ConfigError for a word that is not known, or without the package."""
         known = wake_words()
         wanted = " ".join(word.lower().replace("_", " ").split())
         if wanted not in known:
             raise ConfigError(f"audio.wake_word: {word!r} is not among {', '.join(known)}.")
         self.word = wanted
         package = _package()
-        self._features: Any = package.OpenWakeWordFeatures.from_builtin()
-        self._model: Any = package.OpenWakeWord.from_builtin(package.Model(known[wanted]))
-        self.heard(np.zeros(_CHUNK, np.int16))  # its first look is at 8 s of silence, and slow
+        self._new_features: Callable[[], Any] = package.MicroWakeWordFeatures
+        self._features = self._new_features()
+        self._model: Any = package.MicroWakeWord.from_builtin(package.Model(known[wanted]))
 
-    def heard(self, chunk: Pcm) -> bool:
-        """Whether the word ends in ``chunk`` (int16 ``[1280]``, 16 kHz) or just before."""
+    def heard(self, frame: Pcm) -> bool:
+        """Whether the word ends in ``frame`` (int16, 16 kHz, 20 ms) or just before."""
         said = False
-        for features in self._features.process_streaming(chunk.tobytes()):
-            for probability in self._model.process_streaming(features):
-                said = said or probability > _SURE
+        for features in self._features.process_streaming(frame.tobytes()):
+            said = bool(self._model.process_streaming(features)) or said
         return said
 
     def forget(self) -> None:
-        """Begin anew: the word that was just heard is not heard again."""
-        silence = np.zeros(_CHUNK, np.int16)
-        for _ in range(2 * INPUT_RATE_HZ // _CHUNK):
-            self.heard(silence)
+        """Begin anew: what was heard so far, the word itself, is not heard again. About 2 ms."""
+        self._features = self._new_features()
+        self._model.reset()
 
 
 class Waking:
     """A SoundPort that opens a session when the word is heard and sleeps again when that is over.
 
     ``open_session`` is awaited after the word; what is said meanwhile is kept for the session. ``on_change`` hears
-    whether it is awake, and ``on_error`` why a session could not be opened. All but the models' work is on the loop.
+    whether it is awake, and ``on_error`` why a session could not be opened. All of it is on the loop.
     """
 
     def __init__(
@@ -86,10 +80,6 @@ class Waking:
         self._session: SoundPort | None = None
         self._conversation: asyncio.Task[None] | None = None
         self._kept: deque[Pcm] = deque(maxlen=_KEPT_FRAMES)
-        self._part: list[Pcm] = []
-        self._chunks: deque[Pcm] = deque(maxlen=_WAITING_CHUNKS)
-        self._listening = False
-        self._pool = ThreadPoolExecutor(1, "parley-wake")
         self._tone: Pcm = np.zeros(0, np.int16)
         self._closed = asyncio.Event()
 
@@ -102,12 +92,8 @@ class Waking:
             self._session.push_audio(pcm)
         elif self._conversation is not None:
             self._kept.append(pcm)
-        else:
-            self._part.append(pcm)
-            if sum(map(len, self._part)) >= _CHUNK:
-                self._chunks.append(np.concatenate(self._part))
-                self._part.clear()
-                self._listen()
+        elif not self._closed.is_set() and self._word.heard(pcm):
+            self.wake()
 
     def pull_audio(self, count: int) -> Pcm:
         if len(self._tone):
@@ -121,8 +107,6 @@ class Waking:
     def wake(self) -> None:
         """As if the word had been said."""
         if self._conversation is None:
-            self._chunks.clear()
-            self._part.clear()
             self._kept.clear()
             self._tone = _tone(rising=True)
             self._conversation = asyncio.get_running_loop().create_task(self._converse())
@@ -133,22 +117,6 @@ class Waking:
         if self._conversation is not None:
             self._conversation.cancel()
             await asyncio.gather(self._conversation, return_exceptions=True)
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def _listen(self) -> None:
-        if self._chunks and not self._listening and not self._closed.is_set():
-            self._listening = True
-            found = asyncio.get_running_loop().run_in_executor(self._pool, self._word.heard, self._chunks.popleft())
-            found.add_done_callback(self._listened)
-
-    def _listened(self, found: asyncio.Future[bool]) -> None:
-        self._listening = False
-        if found.cancelled() or self._closed.is_set():
-            return
-        if found.result():
-            self.wake()
-        else:
-            self._listen()
 
     async def _converse(self) -> None:
         self._on_change(True)
@@ -164,7 +132,7 @@ class Waking:
             self._session = None
             self._kept.clear()
             if not self._closed.is_set():
-                await asyncio.get_running_loop().run_in_executor(self._pool, self._word.forget)
+                self._word.forget()
                 self._tone = _tone(rising=False)
                 self._conversation = None
                 self._on_change(False)
@@ -172,13 +140,13 @@ class Waking:
 
 def _package() -> Any:
     try:
-        import pyopen_wakeword
+        import pymicro_wakeword
     except (ImportError, OSError) as error:
         raise ConfigError(
-            f"Wake words need the package pyopen-wakeword ({error}): install it with `pip install 'parley[wake]'` "
-            "(or `.venv/bin/pip install pyopen-wakeword`), or talk without --wake-word."
+            f"Wake words need the package pymicro-wakeword ({error}): install it with `pip install 'parley[wake]'` "
+            "(or `.venv/bin/pip install pymicro-wakeword`), or talk without --wake-word."
         ) from error
-    return pyopen_wakeword
+    return pymicro_wakeword
 
 
 def _tone(*, rising: bool) -> Pcm:
