@@ -19,6 +19,8 @@ from app.transports.microphone import MicrophoneTransport, SoundPort, Switch, Wa
 
 OpenSession: TypeAlias = Callable[[EventSink], Awaitable[ConversationPort]]
 """Starts a session, here or on a server."""
+_LAST_SOUND_S = 0.5
+"""What has left the session is still on its way through network and card."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +256,8 @@ class Conversation:
                 self._ask(line.strip())
                 if not sys.stdin.isatty():
                     await self._replied.wait()
+        if not self._manner.silent:
+            await asyncio.sleep(_LAST_SOUND_S)
 
     # What the keys do now
 
