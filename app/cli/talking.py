@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from app.cli.keys import Key, Keys
+from app.cli.transcript import printable
 from app.cli.view import View
 from app.config.settings import AudioSettings
 from app.dialogue.ports import ConversationPort, EventSink, WireEvent
@@ -140,7 +141,7 @@ class Conversation:
                 self._watch_silence()
             case "response.done" | "error" | "parley.closed":
                 self._replied.set()
-        self._view.event(event)
+        self._view.event(printable(event))
 
     def _interrupt(self) -> None:
         if self._session is not None and self._state in ("speaking", "thinking"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from statistics import quantiles
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from app.dialogue.ports import WireEvent
 
@@ -134,3 +134,13 @@ def message_of(event: WireEvent) -> str:
     """What an event with an ``error`` says."""
     error = event.get("error")
     return str(error.get("message", error)) if isinstance(error, dict) else str(error)
+
+
+def printable(value: Any) -> Any:
+    """An event without characters that a terminal would obey or that hide others; as many as before, since
+    ``parley.heard`` counts them. What a model writes or a server sends must not move the cursor."""
+    if isinstance(value, str):
+        return value if value.isprintable() else "".join(char if char.isprintable() else " " for char in value)
+    if isinstance(value, dict):
+        return {key: printable(inner) for key, inner in value.items()}
+    return [printable(inner) for inner in value] if isinstance(value, list) else value

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.cli.transcript import Latency, Transcript
+from app.cli.transcript import Latency, Transcript, printable
 
 _SAID = "conversation.item.input_audio_transcription"
 
@@ -76,3 +76,8 @@ def test_latency_knows_the_last_turn_and_the_percentiles() -> None:
         latency.add(ms)
     assert (latency.last_ms, latency.turns, latency.percentile(50)) == (600.0, 3, 600.0)
     assert latency.percentile(95) == pytest.approx(690.0)
+
+
+def test_what_a_terminal_would_obey_becomes_a_space_and_every_character_keeps_its_place() -> None:
+    said = {"type": "x", "delta": "a\x1b[2J\nb\u202e你", "parts": [{"text": "\x07"}], "chars": 3}
+    assert printable(said) == {"type": "x", "delta": "a [2J b 你", "parts": [{"text": " "}], "chars": 3}

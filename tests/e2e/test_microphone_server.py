@@ -102,6 +102,21 @@ def test_without_any_sound_device_typed_text_is_answered_on_the_screen(server: s
     assert "Parley: " in done.stdout
 
 
+def test_in_the_picture_what_is_typed_is_seen_corrected_and_sent(server: str, tmp_path: Path) -> None:
+    config = tmp_path / "asound.conf"
+    config.write_text("</usr/share/alsa/alsa.conf>\n")
+    env = {**os.environ, "ALSA_CONFIG_PATH": str(config), "PULSE_SERVER": f"unix:{tmp_path}/none"}
+    with Terminal(app("--server", server, "--text"), env) as terminal:
+        terminal.wait_for("Enter sends", 20)
+        terminal.type("你好")
+        terminal.wait_for(lambda text: "> 你" in text, 5)
+        terminal.type("\x15" + _QUESTION + "q\x7f\r")
+        terminal.wait_for(lambda text: f"You {_QUESTION}" in text and "Parley" in text, 30)
+        terminal.process.terminate()
+        assert terminal.wait(4) == 0
+        assert terminal.attributes() == terminal.at_start
+
+
 def test_push_to_talk_hears_only_while_it_is_open_and_leaves_the_terminal_as_it_was(
     server: str, sound: VirtualSound, tmp_path: Path
 ) -> None:
