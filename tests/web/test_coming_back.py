@@ -52,6 +52,8 @@ async def expect_the_conversation_once(page: Page) -> None:
 
 async def test_a_refresh_goes_on_with_the_call(page: Page, server: PageServer) -> None:
     session = await conversation(page, server)
+    session.send("input_audio_buffer.speech_started", item_id="u9", audio_start_ms=0)  # whose end nobody will hear of
+    await expect(page.locator(".user")).to_have_count(2)
     await page.reload()
     await phase(page, "call")
     assert server.host.sessions == [session], "no second call was begun"

@@ -50,7 +50,7 @@ export class Conversation {
     return [...this.items.values()].filter(({ status }) => status === "pending").map((item) => item.text);
   }
 
-  /** The call is over: nothing more will be heard or recognised. */
+  /** Nothing more will be heard or recognised of what is under way. */
   finish() {
     for (const item of [...this.items.values()]) {
       if (item.status === "speaking") this.#update(item, { status: "cancelled" });
@@ -134,7 +134,10 @@ export class Conversation {
       const item = this.items.get(id);
       if (item) this.#update(item, { turn: { timings: timings ?? {}, spans: spans ?? {}, usage: usage ?? {}, early: early ?? {} } });
     },
-    "parley.history": ({ items }) => items.forEach((item) => this.#remember(item)),
+    "parley.history": ({ items }) => {
+      this.finish(); // A reply that goes on all the same is told of next.
+      items.forEach((item) => this.#remember(item));
+    },
   };
 
   /** What the server knows of the conversation after a resume; the page may know more of it, or less. */

@@ -111,8 +111,8 @@ function replyRow(el, copy) {
   const row = make("div", "foot");
   const foot = make("div", "facts");
   const more = make("div", "more"); // What other parts of the page know of this reply.
-  row.append(foot, copy);
-  el.append(make("span", "hidden", text("parley")), said, row, more);
+  row.append(foot, copy, more);
+  el.append(make("span", "hidden", text("parley")), said, row);
   let drawn = "";
   let words = [];
   let told;
