@@ -121,9 +121,9 @@ class Keys:
         if not has_terminal():
             raise ConfigError("Keys can be pressed only in a terminal, and standard input is none.")
         self._on_key = on_key
-        self._wants_releases = releases
         self._input = sys.stdin.fileno()
         self._output = sys.stdout.fileno() if output is None else output
+        self._wants_releases = releases and os.isatty(self._output)  # a pipe must not get the question
         self._parser = KeyParser()
         self._reporting = False
         self._before: Attributes = []

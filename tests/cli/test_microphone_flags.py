@@ -11,7 +11,7 @@ import pytest
 
 from app.catalog import Store
 from app.cli import first_run, remote
-from app.cli.microphone import for_one_microphone
+from app.cli.microphone import _options, _Wanted, for_one_microphone
 from app.cli.talking import Manner
 from app.client import Certificate, ServerAddress, UntrustedCertificate
 from app.config import Settings
@@ -56,6 +56,15 @@ def test_one_canceller_works_and_not_two() -> None:
 def test_who_must_press_a_key_to_speak_is_not_asked_whether_they_are_there() -> None:
     assert for_one_microphone(Settings(), Manner(push_to_talk=True)).assistant.away_prompt_s == 0
     assert for_one_microphone(Settings(), Manner()).assistant.away_prompt_s > 0
+
+
+def test_the_way_to_talk_and_the_voice_go_to_a_server_as_its_session_object() -> None:
+    wanted = _Wanted(server="http://host", voice="emma")
+    assert _options(wanted, Manner(push_to_talk=True)) == {
+        "audio": {"input": {"turn_detection": None}, "output": {"voice": "emma"}}
+    }
+    assert _options(_Wanted(voice="emma"), Manner()) == {}, "here the voice is a setting"
+    assert _options(_Wanted(), Manner(typed=True, silent=True)) == {"output_modalities": ["text"]}
 
 
 def test_what_is_missing_is_named_with_its_size_before_it_is_fetched(

@@ -11,7 +11,7 @@ from app.errors import ParleyError
 Direction: TypeAlias = Literal["input", "output"]
 
 _NO_DEVICE_REMEDY = (
-    "Connect one, or talk without it: `python -m app talk question.wav` for sound files, "
+    "Connect one, or talk without it: `python -m app --text` to type, `python -m app talk question.wav` for sound files, "
     "`python -m app serve` for the browser page."
 )
 
