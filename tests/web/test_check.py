@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,6 +10,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, Route, expect
 
+from tests.kit import coturn
 from tests.kit.browser import chromium, loopback_media, open_page, page_errors
 from tests.kit.page_server import PageServer, page_server
 from tests.kit.scripted_session import ScriptedHost
@@ -158,32 +157,7 @@ async def test_blocked_udp_is_told_with_its_likeliest_reason(browser: Browser) -
             await page.context.close()
 
 
-@asynccontextmanager
-async def turn_server(port: int) -> AsyncIterator[None]:
-    """coturn on loopback, for alice with the password "right"."""
-    arguments = (
-        "-n --no-cli --no-tls --no-dtls --log-file=stdout --simple-log --lt-cred-mech --realm=parley --user=alice:right "
-        f"--listening-ip=127.0.0.1 --relay-ip=127.0.0.1 --allow-loopback-peers --listening-port={port}"
-    )
-    process = await asyncio.create_subprocess_exec(
-        "turnserver", *arguments.split(), stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
-    )
-    try:
-        async with asyncio.timeout(10):
-            while True:
-                try:
-                    _, writer = await asyncio.open_connection("127.0.0.1", port)
-                    writer.close()
-                    break
-                except OSError:
-                    await asyncio.sleep(0.05)
-        yield
-    finally:
-        process.terminate()
-        await process.wait()
-
-
-@pytest.mark.skipif(shutil.which("turnserver") is None, reason="coturn is not installed")
+@pytest.mark.skipif(not coturn.INSTALLED, reason="coturn is not installed")
 async def test_each_turn_server_is_tried_and_its_fault_named(browser: Browser) -> None:
     servers = (
         "turn:alice:right@127.0.0.1:34789",
@@ -191,7 +165,7 @@ async def test_each_turn_server_is_tried_and_its_fault_named(browser: Browser) -
         "stun:nowhere.test:3478",
     )
     async with (
-        turn_server(34789),
+        coturn.turn_server(34789),
         page_server(ScriptedHost(), ice_servers=servers) as server,
         checking(browser, server.url) as page,
     ):
