@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from app.cli.transcript import message_of
+from app.cli.transcript import NOTHING_HEARD, message_of
 from app.dialogue.ports import WireEvent
 
 STATES = {
@@ -52,6 +52,8 @@ class ConversationLines:
                 return self._reply_over(event["response"]["id"], event["response"]["status"])
             case "parley.turn":
                 return [_latency(event["timings_ms"])]
+            case "input_audio_buffer.committed" if event["item_id"] is None:
+                return [f"! {NOTHING_HEARD}"]
             case "parley.notice":
                 return [f"! {event['text']}"]
             case "parley.context":

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from app.dialogue.ports import WireEvent
 
 Speaker: TypeAlias = Literal["you", "parley", "note"]
+NOTHING_HEARD = "Nothing was heard. Is it the right microphone? `python -m app --list-devices` shows which there are."
 _KEPT_LINES = 500
 _KEPT_TURNS = 500
 _OUR_REASONS = frozenset({"asleep", "microphone closed", "hung_up"})
@@ -97,6 +98,8 @@ class Transcript:
                 self.note(event["text"])
             case "parley.context":
                 self.note(f"A long conversation: its first {event['turns']} turns are no longer seen word for word.")
+            case "input_audio_buffer.committed" if event["item_id"] is None:
+                self.note(NOTHING_HEARD)
             case "parley.closed":
                 self.state = "closed"
                 if event["reason"] not in _OUR_REASONS:

@@ -42,3 +42,18 @@ def test_events_that_say_nothing_to_a_reader_show_nothing() -> None:
     lines = ConversationLines()
     assert lines.feed({"type": "session.created", "session": {}}) == []
     assert lines.feed({"type": "parley.heard", "response_id": "r", "item_id": "i", "chars": 3}) == []
+
+
+def test_a_key_pressed_over_silence_says_that_nothing_was_heard() -> None:
+    (line,) = ConversationLines().feed({"type": "input_audio_buffer.committed", "item_id": None})
+    assert "--list-devices" in line
+    assert ConversationLines().feed({"type": "input_audio_buffer.committed", "item_id": "i"}) == []
+
+
+def test_a_silent_answer_is_shown_and_one_that_comes_again_stands_there_once() -> None:
+    lines = ConversationLines()
+    for _ in range(2):
+        lines.feed({"type": "response.created", "response": {"id": "r", "status": "in_progress"}})
+        lines.feed({"type": "response.output_text.delta", "response_id": "r", "delta": "Paris."})
+    lines.feed({"type": "response.output_text.done", "response_id": "r", "text": "Paris."})
+    assert lines.feed({"type": "response.done", "response": {"id": "r", "status": "completed"}}) == ["Parley: Paris."]
