@@ -71,27 +71,38 @@ export class SettingsDialog {
 
   #build() {
     this.voice = new SelectField("voice", "settings.voice", () => this.#voices());
-    this.speed = new SliderField("speed", "settings.speed", { min: 0.5, max: 2, step: SPEED_STEP, readout: (speed) => `${speed.toFixed(2)}×` });
-    this.spoken = new SelectField("spokenLanguage", "settings.spokenLanguage", () => this.#languages(), "settings.spokenLanguage.help");
-    this.mode = new ChoiceField("mode", "settings.mode", ["open", "push", "hold"].map((mode) => [mode, `settings.mode.${mode}`]), { explained: true });
-    this.answers = new ChoiceField("answers", "settings.answers", ["voice", "silent"].map((way) => [way, `settings.answers.${way}`]));
-    this.instructions = new TextField("instructions", "settings.instructions", "settings.instructions.help", { maxlength: MAX_INSTRUCTIONS_CHARS });
-    this.captions = new ChoiceField("captions", "settings.captions", ["small", "medium", "large", "largest"].map((size) => [size, `settings.captions.${size}`]));
+    const readout = (speed) => `${speed.toFixed(2)}×`;
+    this.speed = new SliderField("speed", "settings.speed", { min: 0.5, max: 2, step: SPEED_STEP, readout });
+    const languages = () => this.#languages();
+    this.spoken = new SelectField("spokenLanguage", "settings.spokenLanguage", languages, "settings.spokenLanguage.help");
+    this.mode = new ChoiceField("mode", "settings.mode", ["open", "push", "hold"], { explained: true });
+    this.answers = new ChoiceField("answers", "settings.answers", ["voice", "silent"]);
+    const maxlength = MAX_INSTRUCTIONS_CHARS;
+    this.instructions = new TextField("instructions", "settings.instructions", "settings.instructions.help", { maxlength });
+    this.captions = new ChoiceField("captions", "settings.captions", ["small", "medium", "large", "largest"]);
     this.waterfall = new SwitchField("waterfall", "settings.waterfall", "settings.waterfall.help");
     this.record = new SwitchField("record", "settings.record", "settings.record.help");
-    this.fields = [...this.#sound.fields, this.voice, this.speed, this.spoken, this.mode, this.answers, this.instructions, this.captions, this.waterfall, this.record];
+    this.fields = [
+      ...this.#sound.fields,
+      ...[this.voice, this.speed, this.spoken, this.mode, this.answers],
+      ...[this.instructions, this.captions, this.waterfall, this.record],
+    ];
     this.captions.el.classList.add("sizes");
 
     this.trouble = make("div", { class: "permission", hidden: "" }, make("p"), button("action.retry", () => this.#ask()));
     this.note = make("p", { class: "help", role: "status" });
     this.undoButton = button("settings.undo", () => this.#takeBack());
+    // With its opener the other tab has the token, and a running call goes on in this one.
+    const check = words("a", "settings.check", { href: "check.html", target: "_blank", rel: "opener" });
+    const title = words("h2", "settings.title", { id: "settings-title", tabindex: -1, autofocus: "" });
+    const done = button("settings.done", () => this.#dialog.close(), { class: "done" });
     const section = (key, ...parts) => make("section", {}, words("h3", key), ...parts);
     this.#dialog.setAttribute("aria-labelledby", "settings-title");
     this.#dialog.append(
       make(
         "div",
         { class: "sheet" },
-        make("header", {}, words("h2", "settings.title", { id: "settings-title", tabindex: -1, autofocus: "" }), button("settings.done", () => this.#dialog.close(), { class: "done" })),
+        make("header", {}, title, done),
         make(
           "div",
           { class: "sections" },
@@ -103,7 +114,7 @@ export class SettingsDialog {
             section("settings.page", this.captions.el, this.waterfall.el, this.record.el, this.#pageLanguage()),
           ),
         ),
-        make("footer", {}, words("a", "settings.check", { href: "check.html" }), this.note, this.undoButton, button("settings.reset", () => this.#reset())),
+        make("footer", {}, check, this.note, this.undoButton, button("settings.reset", () => this.#reset())),
       ),
     );
   }

@@ -102,14 +102,15 @@ export class SwitchField extends Field {
   }
 }
 
-/** A few choices side by side or, with a sentence each (`<label>.help`), one below the other. */
+/** A few choices, named `<label>.<value>`: side by side or, with a sentence each (`.help`), one below the other. */
 export class ChoiceField extends Field {
   #inputs;
 
   constructor(key, labelKey, choices, { explained = false } = {}) {
     const group = newId(key);
     const el = make("fieldset", { class: `field choices ${explained ? "explained" : "row"}` }, words("legend", labelKey));
-    const inputs = choices.map(([value, label]) => {
+    const inputs = choices.map((value) => {
+      const label = `${labelKey}.${value}`;
       const name = words("span", label, { class: "name", id: newId("name") });
       const input = make("input", { type: "radio", name: group, value, "aria-labelledby": name.id });
       const choice = make("label", { class: "choice", "data-value": value }, input, name);
