@@ -95,7 +95,9 @@ export class Call extends EventTarget {
   /** What the way costs just now: { roundTripMs, playoutMs, lost, packets }, each null where the browser does not tell. */
   async measure() {
     const seen = this.#stats.read(await this.#peer.getStats());
-    return { ...seen, roundTripMs: seen.roundTripMs ?? this.#roundTripMs };
+    // Both hold what the two ends were busy with; the lesser is nearer to what the network takes.
+    const trips = [seen.roundTripMs, this.#roundTripMs].filter(Number.isFinite);
+    return { ...seen, roundTripMs: trips.length ? Math.min(...trips) : null };
   }
 
   /** Hang up: the session ends. Idempotent, as are all ways to end. */
