@@ -81,7 +81,7 @@ def test_before_the_first_sound_there_is_no_clock_and_then_it_never_stops() -> N
         assert world.frames == []
         await world.talk(1.0)
         await asyncio.sleep(10.0)
-        assert world.heard_s == pytest.approx(11.0, abs=0.12)
+        assert world.heard_s == pytest.approx(11.0, abs=0.3)
         assert not world.heard[-INPUT_RATE_HZ:].any()
 
     virtual(scenario)
@@ -90,9 +90,9 @@ def test_before_the_first_sound_there_is_no_clock_and_then_it_never_stops() -> N
 def test_jitter_below_the_patience_changes_nothing() -> None:
     async def scenario(world: World) -> None:
         await world.talk(0.5)
-        for _ in range(20):
-            await asyncio.sleep(0.08)
-            world.burst(80)
+        for _ in range(10):
+            await asyncio.sleep(0.22)
+            world.burst(220)
         assert np.all(world.heard > 0)
         assert world.inbound.dropped == 0
 
@@ -110,11 +110,11 @@ def test_after_a_stall_only_the_newest_200_ms_of_the_burst_are_heard(stall_s: fl
         values = world.heard
         newest = said // (10 * MS)
         late = values[(values > 100) & (values <= newest)]
-        assert late[0] > newest - 25, "older words are gone"
-        assert len(late) >= 100 * MS, "the newest are kept, but for what was said while the burst came to its end"
+        assert late[0] > newest - 30, "older words are gone"
+        assert len(late) >= 180 * MS, "the newest are kept"
         assert np.all(np.diff(values[values > 0]) >= 0), "in order"
         assert values[-1] >= world.said // (10 * MS) - 3, "no latency is left over"
-        assert world.heard_s == pytest.approx(1.0 + stall_s + 2.0, abs=0.35)
+        assert world.heard_s == pytest.approx(1.0 + stall_s + 2.0, abs=0.5)
 
     virtual(scenario)
 
@@ -129,7 +129,7 @@ def test_a_burst_that_comes_in_clumps_is_still_one() -> None:
         said = world.said
         await world.talk(1.0)
         late = world.heard[(world.heard > 100) & (world.heard <= said // (10 * MS))]
-        assert late[0] > said // (10 * MS) - 30
+        assert late[0] > said // (10 * MS) - 35
 
     virtual(scenario)
 
@@ -166,7 +166,7 @@ def test_a_client_faster_than_time_gains_no_more_than_the_bound() -> None:
             await asyncio.sleep(0.01)
             world.send(20)
         assert world.heard_s < 11.5
-        assert world.inbound._late_samples <= 200 * MS
+        assert world.inbound._late_samples <= 300 * MS
 
     virtual(scenario)
 

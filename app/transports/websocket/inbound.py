@@ -16,8 +16,9 @@ from app.audio.framer import Framer
 from app.audio.frames import FRAME_MS, INPUT_FRAME, INPUT_RATE_HZ, Pcm
 
 _FRAME_S = FRAME_MS / 1000
-_PATIENCE_S = 0.1
-"""Longest wait for sound before time goes on with silence."""
+_PATIENCE_S = 0.25
+"""Longest wait for sound before time goes on with silence: TCP needs 200 ms and a round trip to notice and repair the
+loss of a last packet (RFC 6298 with Linux's lower bound), and a busy page pauses as long."""
 _STOOD_STILL_S = 0.02
 """A timer that fires later than this shows that our own loop stood still, and sound may lie unread."""
 _MAX_GAP_S = 1.0
@@ -86,7 +87,7 @@ class Inbound:
         self._arrivals.append((now, len(pcm)))
         self._late.append(pcm)
         self._late_samples += len(pcm)
-        while (excess := self._late_samples - max(_CATCH_UP, len(pcm))) > 0:
+        while (excess := self._late_samples - max(_CATCH_UP + _CALM, len(pcm))) > 0:
             oldest = self._late.popleft()
             if len(oldest) > excess:
                 self._late.appendleft(oldest[excess:])
