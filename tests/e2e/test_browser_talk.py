@@ -8,7 +8,7 @@ from pathlib import Path
 import jiwer
 import numpy as np
 import pytest
-from playwright.async_api import Page
+from playwright.async_api import Page, expect
 
 from app.audio import Pcm, write_wav
 from app.config import Settings
@@ -59,3 +59,39 @@ async def test_two_browsers_are_each_heard_and_answered_aloud_and_keep_apart(
             heard = await parley.stages.asr.transcribe(sound, language="en")
             assert jiwer.wer(as_said(reply), as_said(heard.text)) <= 0.15, (reply, heard.text)
         assert exchanges[0][1] != exchanges[1][1]
+
+
+@pytest.mark.slow
+async def test_a_refresh_in_mid_reply_loses_nothing_of_the_conversation_and_the_reply_is_gone_on_with(
+    store: Path, settings: Settings, tmp_path: Path
+) -> None:
+    """Under the policy of autoplay that browsers have by default: sound wants a click, and gets it."""
+    question = "Tell me a story about a river."
+    silence = tmp_path / "silence.wav"
+    write_wav(silence, np.zeros(16_000, np.int16), 16_000)
+    async with real_parley(settings, llm={"max_tokens": 45}) as parley:
+        with loopback_media():
+            async with served(parley, settings) as url, chromium(microphone=silence, autoplay=False) as browser:
+                page = await open_page(browser, url, record=True)
+                await page.click("#talk")
+                await page.locator("body[data-phase=call]").wait_for(timeout=20_000)
+                await page.fill("#message", question)
+                await page.press("#message", "Enter")
+                await page.wait_for_function("document.querySelectorAll('.parley .heard').length > 9", timeout=30_000)
+                await page.reload()
+                await page.locator("body[data-phase=left]").wait_for(timeout=20_000)
+                known = (await texts(page, ".parley .said"))[0].split()
+                heard_before = len("".join(await page.locator(".parley .heard").all_text_contents()).split())
+                assert heard_before < len(known), "the refresh came in mid-reply"
+                await page.click("#talk")
+                await page.locator("body[data-state=listening] .parley[data-status=completed]").wait_for(timeout=60_000)
+                await page.wait_for_timeout(500)
+                assert await texts(page, ".user .said") == [question]
+                await expect(page.locator(".parley")).to_have_count(1)
+                await expect(page.locator(".parley .unheard")).to_have_count(0)
+                reply = as_said((await texts(page, ".parley .said"))[0]).split()
+                sound = loud_part(await recorded(page), RECORDED_RATE_HZ)
+        heard = as_said((await parley.stages.asr.transcribe(sound, language="en")).text).split()
+    assert len(reply) - heard_before <= len(heard) + 1, "all is said that had not been heard"
+    assert len(heard) < len(reply), "what had been heard is not said again from its beginning"
+    assert jiwer.wer(" ".join(reply[-len(heard) :]), " ".join(heard)) <= 0.2, (reply, heard)
