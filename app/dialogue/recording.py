@@ -24,6 +24,7 @@ from app.errors import ParleyError
 from app.llm import ChatMessage, Finished, GenerateRequest, LanguageModel, LlmEvent, TextDelta, Usage
 from app.telemetry.stage import StageReport
 from app.telemetry.turns import StageCall, Tape
+from app.telemetry.turns.config import model_name
 from app.tts import Synthesizer
 
 _UNTOLD = frozenset({"parley.ping", "parley.pong"})
@@ -77,7 +78,7 @@ class TurnRecorder:
         """To the client. ``state`` is that after the event."""
         if event["type"] in _UNTOLD:
             return
-        self.tape.note("server", _without_token(event))
+        self.tape.note("server", _without_secrets(event))
         if event["type"] == "response.done":
             self._turn_done(event["response"]["id"], state)
         elif event["type"] == "response.created":
@@ -134,11 +135,13 @@ def _history_then(state: State, last: State, response_id: str) -> tuple[Item, ..
     return tuple(known.get(item.id, item) for item in state.history if item.id in known or item.id == response_id)
 
 
-def _without_token(event: WireEvent) -> WireEvent:
+def _without_secrets(event: WireEvent) -> WireEvent:
+    """Without the token, and without the folder that the model lies in."""
     session = event.get("session")
-    if not isinstance(session, Mapping) or "resume" not in session:
+    if not isinstance(session, Mapping):
         return event
-    return {**event, "session": {key: value for key, value in session.items() if key != "resume"}}
+    kept = {key: value for key, value in session.items() if key != "resume"}
+    return {**event, "session": {**kept, "model": model_name(str(kept.get("model", "")))}}
 
 
 # The stages

@@ -23,6 +23,9 @@ def open_settings(settings: Settings) -> dict[str, dict[str, Any]]:
 
 
 def _open(key: str, value: Any) -> Any:
-    if key == "model" and isinstance(value, str) and PurePath(value).is_absolute():
-        return PurePath(value).name
-    return value
+    return model_name(value) if key == "model" and isinstance(value, str) else value
+
+
+def model_name(model: str) -> str:
+    """As the setting has it, but of a path only the last part."""
+    return PurePath(model).name if PurePath(model).is_absolute() else model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -196,7 +197,7 @@ class Tape:
             self._shrink(oldest.forget_oldest())
             self._forget_before(self.cut_s)
         elif self.notes or self.calls:
-            self.cut_s = self._clock()
+            self.cut_s = math.nextafter(self._clock(), math.inf)  # what comes this very moment included
             self._forget_before(self.cut_s)
         else:
             return False

@@ -1,0 +1,219 @@
+"""A saved turn is read as it was written, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.cli.main import main
+from app.config import Settings
+from app.errors import InvalidRequest
+from app.replay.bundle import read_bundle
+from app.telemetry.turns.bundle import FORMAT
+from app.telemetry.turns.config import open_settings
+from tests.kit.saved import read, save
+from tests.kit.script import FakeLanguageModel, FakeRecognizer, Script
+
+SECRETS = {
+    "llm": {
+        "backend": "openai",
+        "base_url": "http://me:S3CRET@host/v1",
+        "api_key": "S3CRET",
+        "model": "/home/S3CRET/m.gguf",
+    },
+    "asr": {"base_url": "http://host/S3CRET", "api_key": "S3CRET"},
+    "tts": {"base_url": "http://host/S3CRET", "api_key": "S3CRET"},
+    "server": {
+        "token": "S3CRET",
+        "api_keys": ["S3CRET"],
+        "ice_servers": ["turn:user:S3CRET@host:3478"],
+        "allowed_origins": ["https://S3CRET.example"],
+        "certificate": "/etc/S3CRET.pem",
+        "private_key": "/etc/S3CRET.key",
+        "client_instructions": True,
+    },
+    "runtime": {"model_store": "/srv/S3CRET"},
+}
+INSTRUCTIONS = "You are a pirate."
+
+
+async def one_turn(script: Script) -> None:
+    """With all that a client may send that is nobody's business."""
+    script.session.receive({"type": "session.update", "session": {"instructions": INSTRUCTIONS}})
+    await script.speak(1.0)
+    await script.until_event("response.done")
+
+
+def saved_turn(**sections: Any) -> tuple[bytes, str]:
+    """A turn's file, and the token of its session."""
+    world = {"asr": FakeRecognizer(["how are you"]), "llm": FakeLanguageModel([["I am fine."]])}
+    saved = save(one_turn, **world, **{f"{name}_": values for name, values in sections.items()})
+    return saved.turns[0], saved.token
+
+
+@pytest.fixture(scope="module")
+def turn() -> bytes:
+    return saved_turn()[0]
+
+
+def members(content: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def zipped(parts: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def test_what_was_said_and_answered_is_read_as_it_was_written(turn: bytes, tmp_path: Path) -> None:
+    saved = read(turn, tmp_path)
+    assert saved.facts.format == FORMAT
+    assert {call.stage for call in saved.calls} == {"asr", "turn", "llm", "tts"}
+    assert np.unique(saved.heard).tolist() == [0, 5000]
+    assert np.count_nonzero(saved.heard) == 16_000
+    assert np.count_nonzero(saved.said) == len(saved.voice) == len("I am fine.") * 40 * 48
+    assert [event.at_s for event in saved.events] == sorted(event.at_s for event in saved.events)
+    told = json.loads(members(turn)["turn.json"])
+    assert (told["user"], told["reply"], told["status"]) == ("how are you", "I am fine.", "completed")
+    assert told["spans_ms"]["endpoint"][0] == 0.0
+
+
+def test_no_secret_of_the_server_or_of_the_session_is_in_it() -> None:
+    content, token = saved_turn(**SECRETS)
+    for name, member in members(content).items():
+        assert b"S3CRET" not in member, name
+        assert token.encode() not in member, name
+    assert INSTRUCTIONS.encode() in members(content)["turn.json"]
+
+
+def test_every_setting_is_known_to_be_told_or_not() -> None:
+    """Whoever adds a setting decides here whether a saved turn, which goes to strangers, may tell it."""
+    told = open_settings(Settings())
+    assert "server" not in told
+    texts = {
+        f"{section}.{key}"
+        for section, values in told.items()
+        for key, value in values.items()
+        if isinstance(value, str | list)
+    }
+    assert texts == {
+        "assistant.system_prompt",
+        "assistant.language",
+        "assistant.greeting",
+        "assistant.farewell",
+        "llm.backend",
+        "llm.model",
+        "llm.device",
+        "llm.quantization",
+        "llm.runner",
+        "asr.backend",
+        "asr.model",
+        "asr.device",
+        "asr.compute_type",
+        "asr.languages",
+        "tts.backend",
+        "tts.model",
+        "tts.voice",
+        "tts.device",
+        "turn.backend",
+        "turn.model",
+        "audio.input_device",
+        "audio.output_device",
+        "audio.wake_word",
+        "runtime.log_level",
+    }
+
+
+def without(name: str) -> Callable[[dict[str, bytes]], None]:
+    return lambda parts: parts.__delitem__(name)
+
+
+def put(name: str, content: bytes) -> Callable[[dict[str, bytes]], None]:
+    return lambda parts: parts.__setitem__(name, content)
+
+
+def changed(name: str, **fields: Any) -> Callable[[dict[str, bytes]], None]:
+    def change(parts: dict[str, bytes]) -> None:
+        parts[name] = json.dumps(json.loads(parts[name]) | fields).encode()
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (without("stages.json"), "stages.json is missing"),
+        (without("in.flac"), "in.flac is missing"),
+        (put("../evil.json", b"{}"), "there are no folders in one"),
+        (put("sub/in.flac", b""), "there are no folders in one"),
+        (put("turn.json", b"{"), "turn.json is not valid JSON"),
+        (put("turn.json", b'{"format": 1, "done_s": NaN}'), "NaN is no number"),
+        (put("turn.json", b'{"format": 1, "done_s": 1e999}'), "turn.json"),
+        (put("turn.json", b"[" * 100_000), "turn.json is not valid JSON"),
+        (put("turn.json", b"\xff\xfe"), "turn.json is no text"),
+        (put("turn.json", b"[]"), "its format is None"),
+        (changed("turn.json", format=99), "its format is 99, and this Parley (reads 1) is older or newer"),
+        (changed("turn.json", response_id=7), "turn.json: response_id"),
+        (changed("turn.json", sound={}), "turn.json says nothing of in.flac"),
+        (changed("turn.json", options={"speed": 99}), "turn.json: options.speed"),
+        (put("in.flac", b"not sound"), "in.flac is no sound that can be read"),
+        (put("events.jsonl", b'{"at_s": 0, "from": "server", "event": {}}'), "an event has no type"),
+        (put("events.jsonl", b'{"at_s": 0, "from": "mars", "event": {"type": "x"}}'), "events.jsonl"),
+        (put("stages.json", b"[]"), "do not agree"),
+        (put("stages.json", b'[{"stage": "tts", "at_s": 0, "asked": {}, "answers": [[0, -5]]}]'), "do not agree"),
+        (put("config.json", b"[]"), "config.json is no object"),
+        (put("config.json", b" " * (33 << 20)), "config.json unpacks to more than 32 MiB"),
+    ],
+)
+def test_what_is_no_saved_turn_is_one_clear_error(
+    turn: bytes, tmp_path: Path, spoil: Callable[[dict[str, bytes]], None], told: str
+) -> None:
+    parts = members(turn)
+    spoil(parts)
+    with pytest.raises(InvalidRequest) as raised:
+        read(zipped(parts), tmp_path)
+    assert told in str(raised.value)
+    assert "turn.zip is not a saved turn" in str(raised.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"no zip at all", b"PK\x03\x04" + b"\x00" * 200])
+def test_what_is_no_zip_file_is_one_clear_error(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(InvalidRequest, match="it is no zip file"):
+        read(content, tmp_path)
+
+
+def test_a_damaged_file_is_one_clear_error_wherever_it_is_damaged(turn: bytes, tmp_path: Path) -> None:
+    for place in range(0, len(turn), max(1, len(turn) // 60)):
+        spoiled = turn[:place] + bytes([turn[place] ^ 0x5A]) + turn[place + 1 :]
+        try:
+            read(spoiled, tmp_path)
+        except InvalidRequest as error:
+            assert "turn.zip" in str(error)  # noqa: PT017 - some places do no harm
+
+
+def test_the_command_line_says_what_is_wrong_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(tmp_path / "missing.zip")]) == 2
+    assert main(["replay", str(tmp_path), "--stages", "recorded"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert "missing.zip cannot be read: No such file or directory." in lines[0]
+
+
+def test_a_member_that_is_there_twice_is_refused(turn: bytes, tmp_path: Path) -> None:
+    buffer = io.BytesIO(turn)
+    with pytest.warns(UserWarning, match="Duplicate"), zipfile.ZipFile(buffer, "a") as archive:
+        archive.writestr("turn.json", b"{}")
+    (tmp_path / "twice.zip").write_bytes(buffer.getvalue())
+    with pytest.raises(InvalidRequest, match="twice"):
+        read_bundle(tmp_path / "twice.zip")
