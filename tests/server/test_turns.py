@@ -1,0 +1,78 @@
+"""A turn is fetched by the client in whose call it was."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import zipfile
+
+import httpx
+import numpy as np
+import pytest
+
+from app.config import Settings
+from app.server import Answer, create_app
+from app.telemetry.turns import KeptTurns
+
+MINE = "/sessions/turns/item_2.zip"
+
+
+class NoCalls:
+    async def offer(self, *_: object, **__: object) -> Answer:
+        raise AssertionError
+
+    async def hang_up(self, call_id: str, **_: object) -> None: ...
+
+    async def close_all(self) -> None: ...
+
+
+def ask(path: str, *, limit_mb: int = 8, server: dict[str, object] | None = None, **headers: str) -> httpx.Response:
+    """After a turn "item_2" of the session "mine"."""
+
+    async def main() -> httpx.Response:
+        kept = KeptTurns(limit_mb)
+        if (tape := kept.tape("mine", asyncio.get_running_loop().time)) is not None:
+            tape.begin()
+            tape.hear(np.ones(320, np.int16))
+            tape.turn_done("item_2", dict, 0)
+        settings = Settings.model_validate({"server": server or {}})
+        app = create_app(settings, calls=NoCalls(), turns=kept)  # type: ignore[arg-type]
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            return await client.get(path, headers=named)
+
+    return asyncio.run(main())
+
+
+def test_a_turn_is_a_zip_file() -> None:
+    response = ask(MINE, x_resume_token="mine")
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "application/zip"
+    assert response.headers["cache-control"] == "no-store"
+    assert 'filename="parley-item_2.zip"' in response.headers["content-disposition"]
+    with zipfile.ZipFile(io.BytesIO(response.content)) as archive:
+        assert archive.testzip() is None
+        assert "turn.json" in archive.namelist()
+
+
+@pytest.mark.parametrize(
+    ("path", "token", "limit_mb", "told"),
+    [
+        ("/sessions/turns/item_2.zip", "yours", 8, "no such turn"),
+        ("/sessions/turns/item_2.zip", "", 8, "no such turn"),
+        ("/sessions/turns/item_9.zip", "mine", 8, "no such turn"),
+        ("/sessions/turns/item_2.zip", "mine", 0, "server.saved_turns_mb = 0"),
+    ],
+)
+def test_what_is_not_there_is_told_in_words(path: str, token: str, limit_mb: int, told: str) -> None:
+    response = ask(path, limit_mb=limit_mb, x_resume_token=token)
+    assert response.status_code == 404
+    assert response.json()["error"]["code"] == "turn_not_kept"
+    assert told in response.json()["error"]["message"]
+
+
+def test_the_servers_token_and_origin_are_asked_for_first() -> None:
+    locked: dict[str, object] = {"token": "s3cret"}
+    assert ask(MINE, server=locked, x_resume_token="mine").status_code == 401
+    assert ask(MINE, server=locked, x_resume_token="mine", authorization="Bearer s3cret").status_code == 200
+    assert ask(MINE, x_resume_token="mine", origin="https://evil.example").status_code == 403
