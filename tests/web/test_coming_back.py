@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from app.dialogue.ports import LastHeard
 from tests.kit.browser import open_page
@@ -101,10 +101,18 @@ async def test_ending_a_call_leaves_nothing_to_come_back_to(page: Page, server: 
 
 async def test_a_lost_connection_comes_back_by_itself(page: Page, server: PageServer) -> None:
     session = await conversation(page, server)
+    reachable = asyncio.Event()
+
+    async def later(route: Route) -> None:
+        await reachable.wait()
+        await route.continue_()
+
+    await page.route("**/config.json", later)
     await server.host.lose(session)
     await phase(page, "reconnecting")
     await page.get_by_label("Type a message").fill("Still there?")
     await page.keyboard.press("Enter")
+    reachable.set()
     await phase(page, "call")
     assert session.heard == LastHeard("r1", 7)
     await received(session, "response.create")

@@ -164,8 +164,9 @@ export class Session extends EventTarget {
    * it is not kept: only `parley.history` tells what has reached the server.
    */
   say(text) {
+    if (this.#resuming) return;
     if (this.phase === "call") this.#sendText(text);
-    else if (this.active && !this.#resuming) this.#queue.push(text);
+    else if (this.active) this.#queue.push(text);
   }
 
   stopReply() {
@@ -222,7 +223,6 @@ export class Session extends EventTarget {
     await call.use(this.microphone.track); // It may be another one by now.
     this.#play(call.stream);
     this.#levels.watch("voice", call.stream);
-    this.#resuming = false;
     this.#enter("call");
     this.dispatchEvent(new Event("streams"));
     this.#queue.splice(0).forEach((text) => this.#sendText(text));
@@ -268,10 +268,11 @@ export class Session extends EventTarget {
     const { token } = this.#keepsake.call;
     const { untilMs } = this.#keepsake;
     let resume = { token, heard: this.#heard };
-    this.#resuming = true;
     let problem = new Problem("connection_lost");
     for (const ms of delays()) {
       try {
+        this.#resuming = resume !== undefined;
+        if (this.#resuming) this.#queue.length = 0; // The conversation still knows it as unsent.
         await this.#connect(attempt, resume);
         return;
       } catch (error) {
@@ -281,7 +282,7 @@ export class Session extends EventTarget {
       if (problem.code === "resume_expired" && resume) {
         resume = undefined;
         this.#heard = null;
-        this.#resuming = false;
+        this.#resuming = false; // Before those who are told type again.
         this.dispatchEvent(new Event("anew"));
         continue;
       }
@@ -305,6 +306,7 @@ export class Session extends EventTarget {
     call.addEventListener("message", ({ detail: event }) => {
       if (call !== this.#call && call !== this.#dialling) return;
       if (event.type === "session.created") this.#created(event.session);
+      if (event.type === "parley.history") this.#resuming = false;
       if (event.type === "parley.heard") this.#heard = { response_id: event.response_id, chars: event.chars };
       if (event.type === "parley.state") {
         this.state = event.state;
