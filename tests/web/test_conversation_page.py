@@ -121,6 +121,29 @@ async def test_a_turn_shows_its_latency(page: Page, server: PageServer) -> None:
     await expect(page.locator(".parley .foot")).to_contain_text("Answered in 0.73 s")
 
 
+async def test_the_end_stays_in_sight_when_a_problem_takes_room_unless_one_has_scrolled_up(
+    page: Page, server: PageServer
+) -> None:
+    below = "(el) => Math.round(el.scrollHeight - el.scrollTop - el.clientHeight)"
+    scroller = page.locator("#scroller")
+    session = await talk(page, server)
+    for number in range(12):
+        session.user_says(f"u{number}", "One more of many lines.")
+    await expect(page.locator(".user")).to_have_count(12)
+    trouble = {"type": "server_error", "code": "stage_failed", "message": "x", "event_id": None}
+    session.send("error", error=trouble)
+    await expect(page.locator("#problem")).to_be_visible()
+    await page.wait_for_timeout(100)
+    assert await scroller.evaluate(below) <= 1
+    await page.get_by_role("button", name="Dismiss").click()
+    await scroller.evaluate("(el) => el.scrollTo(0, 0)")
+    await page.wait_for_timeout(100)
+    session.send("error", error=trouble)
+    await expect(page.locator("#problem")).to_be_visible()
+    await page.wait_for_timeout(100)
+    assert await scroller.evaluate("(el) => el.scrollTop") == 0
+
+
 async def test_what_is_said_stays_text(page: Page, server: PageServer) -> None:
     session = await talk(page, server)
     evil = '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>'

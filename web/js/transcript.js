@@ -31,6 +31,11 @@ export class Transcript {
     this.#list = list;
     this.#scroller = scroller;
     this.#copy = copy;
+    // A reply's figures come after it, a problem takes some of the room: who was at the end stays there.
+    let following = true;
+    scroller.addEventListener("scroll", () => (following = this.#atEnd()));
+    const sizes = new ResizeObserver(() => following && this.#toEnd());
+    for (const el of [list, scroller]) sizes.observe(el);
   }
 
   show(item) {
@@ -44,7 +49,7 @@ export class Transcript {
     row.item = item;
     row.draw(item);
     row.el.dataset.status = item.status;
-    if (follow || item.role === "user") this.#scroller.scrollTop = this.#scroller.scrollHeight;
+    if (follow || item.role === "user") this.#toEnd();
   }
 
   remove(item) {
@@ -62,6 +67,10 @@ export class Transcript {
       el.replaceWith(row.el);
       this.#rows.set(id, row);
     }
+  }
+
+  #toEnd() {
+    this.#scroller.scrollTop = this.#scroller.scrollHeight;
   }
 
   #atEnd() {
