@@ -386,7 +386,7 @@ async def download_menu(scene: Scene) -> None:
 
 @_state()
 async def keys(scene: Scene) -> None:
-    await scene.page.locator("#help").click()
+    await scene.page.keyboard.press("?")
     await expect(scene.page.locator("#keys")).to_be_visible()
 
 
@@ -416,6 +416,14 @@ async def waterfall(scene: Scene) -> None:
     await scene.prefer(waterfall=True)
     await scene.conversation()
     await expect(scene.page.locator("#figures")).to_be_visible()
+
+
+@_state()
+async def where_the_time_went(scene: Scene) -> None:
+    """The waterfall of one turn, opened."""
+    await scene.conversation()
+    await scene.page.locator(".parley .latency button.show").last.click()
+    await expect(scene.page.locator(".parley .panel").last).to_be_visible()
 
 
 @_state()

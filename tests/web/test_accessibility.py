@@ -22,7 +22,7 @@ _WALKS = [
     ("settings", "settings_further_down"),
     ("listening", "muted"),
     ("waterfall", "download_menu"),
-    ("hearing", "thinking", "speaking", "trouble_in_a_call", "recording", "recorded", "reconnecting"),
+    ("where_the_time_went", "hearing", "thinking", "speaking", "trouble_in_a_call", "recording", "recorded", "reconnecting"),
     ("capacity_full", "waiting_for_a_line"),
     ("ended", "called_again"),
     ("check_before", "check_asking", "check_after"),
