@@ -102,7 +102,9 @@ class Terminal:
         with self._lock:
             buffer = self._screen.buffer
             rows = [
-                "".join(buffer[row][column].data for column in range(self._screen.columns) if chosen(buffer[row][column]))
+                "".join(
+                    buffer[row][column].data for column in range(self._screen.columns) if chosen(buffer[row][column])
+                )
                 for row in range(self._screen.lines)
             ]
         return " ".join(" ".join(rows).split())
