@@ -157,7 +157,7 @@ def _progress(seconds: float) -> Iterator[Callable[[str, float], None]]:
     console = Console(stderr=True)
     columns = (SpinnerColumn(), BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
     bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal, refresh_per_second=4)
-    task = bar.add_task("", total=seconds)
+    task = bar.add_task("loading", total=seconds)
     last = ""
 
     def told(what: str, at_s: float) -> None:

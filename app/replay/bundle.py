@@ -101,7 +101,7 @@ class Call(_Part):
     ended_s: Seconds | None = None
     ending: Literal["", "done", "failed", "cut"] = ""
     error: dict[str, str] = {}
-    rate_hz: int = 0
+    rate_hz: Annotated[int, Field(ge=0, le=192_000)] = 0
 
 
 @dataclass(frozen=True, slots=True)

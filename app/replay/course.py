@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.errors import InvalidRequest
 from app.replay.bundle import Bundle
 
 Timed = tuple[float, Mapping[str, Any]]
@@ -72,5 +73,11 @@ def course(events: Iterable[Timed], response_id: str) -> Course:
 
 
 def saved_course(bundle: Bundle) -> Course:
+    """Raises InvalidRequest if an event is none that Parley tells."""
     events = [(event.at_s, event.event) for event in bundle.events if event.side == "server"]
-    return course(events, bundle.facts.response_id)
+    try:
+        return course(events, bundle.facts.response_id)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidRequest(
+            f"This is not a saved turn: events.jsonl holds an event that cannot be ({error!r})."
+        ) from None

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from app.audio import read_wav
 from app.cli.main import main
 from app.config import Settings
 from app.errors import InvalidRequest
 from app.replay.bundle import read_bundle
+from app.replay.course import saved_course
 from app.telemetry.turns.bundle import FORMAT
 from app.telemetry.turns.config import open_settings
 from tests.kit.saved import read, save
@@ -208,6 +210,35 @@ def test_the_command_line_says_what_is_wrong_in_one_line(tmp_path: Path, capsys:
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
     assert "missing.zip cannot be read: No such file or directory." in lines[0]
+
+
+def test_an_event_that_cannot_be_is_one_clear_error(turn: bytes, tmp_path: Path) -> None:
+    parts = members(turn)
+    for event in ({"type": "response.done"}, {"type": "parley.turn", "response_id": "item_2", "spans_ms": 7}):
+        parts["events.jsonl"] = json.dumps({"at_s": 0, "from": "server", "event": event}).encode()
+        saved = read(zipped(parts), tmp_path)
+        with pytest.raises(InvalidRequest, match="an event that cannot be"):
+            saved_course(saved)
+
+
+def test_the_command_runs_a_typed_turn_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def talk(script: Script) -> None:
+        item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hello"}]}
+        script.session.receive({"type": "conversation.item.create", "item": item})
+        script.session.receive({"type": "response.create"})
+        await script.until_event("response.done")
+
+    path, sound = tmp_path / "typed.zip", tmp_path / "reply.wav"
+    path.write_bytes(save(talk, llm=FakeLanguageModel([["Hello to you."]])).turns[0])
+    assert main(["replay", str(path), "--stages", "recorded", "--json", "--out", str(sound)]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["same"]
+    assert result["now"]["reply"] == result["then"]["reply"] == "Hello to you."
+    assert read_wav(sound, 48_000).any()
+    assert main(["replay", str(path), "--stages", "recorded"]) == 0
+    shown = capsys.readouterr().out
+    assert "You:    hello\nParley: Hello to you." in shown
+    assert "It went the same." in shown
 
 
 def test_a_member_that_is_there_twice_is_refused(turn: bytes, tmp_path: Path) -> None:
