@@ -65,7 +65,7 @@ export class Call extends EventTarget {
       await this.#opened();
     } catch (error) {
       // Whoever tries another way needs the place that this one holds.
-      await Promise.race([resume ? this.leave() : this.close(), after(FAREWELL_MS)]);
+      await (resume ? this.leave() : this.close());
       throw error instanceof Problem ? error : new Problem("no_connection");
     }
     this.#watch();
@@ -123,10 +123,16 @@ export class Call extends EventTarget {
 
   #release(tell) {
     this.#timers.forEach(clearInterval);
-    this.#channel?.close();
-    this.#peer?.close();
-    const told = this.#callId && tell(this.#callId);
+    this.#sender?.replaceTrack(null).catch(() => {});
+    const told = this.#callId ? Promise.race([tell(this.#callId), after(FAREWELL_MS)]) : null;
     this.#callId = null;
+    const close = () => {
+      this.#channel?.close();
+      this.#peer?.close();
+    };
+    // A channel that closes before the server was told looks like a lost connection, whose session would be kept.
+    if (told) told.then(close);
+    else close();
     return told;
   }
 
