@@ -7,6 +7,7 @@ devices are called ``pulse`` and ``default``.
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import signal
@@ -50,6 +51,8 @@ class VirtualSound:
         self._helpers: list[subprocess.Popen[bytes]] = []
         self._players: list[subprocess.Popen[bytes]] = []
         self._echo: str | None = None
+        # A test that is run a second time makes pytest forget to end what its module's fixtures began.
+        atexit.register(self.close)
         self.start()
 
     @property
@@ -133,6 +136,7 @@ class VirtualSound:
             self._server.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
+        atexit.unregister(self.close)
         for player in self._players:
             if player.poll() is None:
                 player.kill()
