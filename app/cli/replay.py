@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   python -m app replay turn.zip                       today's models, on the saved sound
   python -m app replay turn.zip --stages recorded     every stage answers as it did then: needs no models, and no time
-  python -m app replay turn.zip --own-config --set turn.max_wait_ms=3000
+  python -m app replay turn.zip --set turn.max_wait_ms=3000
   python -m app replay turn.zip --out reply.wav --json
 """
 _LIMIT_S = 60.0
@@ -95,7 +95,8 @@ def run(settings: Settings, args: argparse.Namespace) -> int:
     bundle = read_bundle(args.bundle)
     then = saved_course(bundle)
     configure_log(settings.runtime.log_level)
-    used = settings_for(bundle, settings, recorded=recorded, own_config=args.own_config)
+    given = {pair.partition("=")[0].strip() for pair in args.set}
+    used = settings_for(bundle, settings, recorded=recorded, own_config=args.own_config, given=given)
     with _progress(bundle.seconds) as told:
         replayed, missed = (
             _run_recorded(bundle, used, args.limit, told) if recorded else _run_real(bundle, used, args.limit, told)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -35,15 +35,22 @@ _TIMES = frozenset(
 """Of a stage, what the conversation goes by; the rest is the stage's own."""
 
 
-def settings_for(bundle: Bundle, own: Settings, *, recorded: bool, own_config: bool) -> Settings:
-    """``own`` with what the saved turn brings. Raises InvalidRequest if its settings cannot be."""
+def settings_for(
+    bundle: Bundle, own: Settings, *, recorded: bool, own_config: bool, given: Collection[str] = ()
+) -> Settings:
+    """``own`` with what the saved turn brings; keys that were ``given`` for this run ("turn.max_wait_ms") stay.
+
+    Raises InvalidRequest if its settings cannot be.
+    """
     tree = own.model_dump()
     if recorded or not own_config:
         for section, left_out in _MANNERS.items():
-            _take_over(tree[section], _section(bundle, section), lambda key, but=left_out: key not in (but or ()))
+            but = {*(left_out or ()), *_keys(given, section)}
+            _take_over(tree[section], _section(bundle, section), lambda key, but=but: key not in but)
     if recorded:
         for section in _STAGES:
-            _take_over(tree[section], _section(bundle, section), lambda key: key in _TIMES)
+            wanted = _TIMES - _keys(given, section)
+            _take_over(tree[section], _section(bundle, section), lambda key, wanted=wanted: key in wanted)
     if not _was_greeting(bundle):
         tree["assistant"]["greeting"] = ""
     # The client of the saved turn was allowed what it did.
@@ -67,6 +74,10 @@ def models_that_differ(bundle: Bundle, own: Settings) -> list[str]:
         if then and was.rpartition("/")[2] != runs.rpartition("/")[2]:
             lines.append(f"{section}: {runs} here, {was} then")
     return lines
+
+
+def _keys(given: Collection[str], section: str) -> set[str]:
+    return {key.removeprefix(f"{section}.") for key in given if key.startswith(f"{section}.")}
 
 
 def _take_over(target: dict[str, Any], values: Mapping[str, Any], wanted: Any) -> None:

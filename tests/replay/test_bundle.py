@@ -18,6 +18,7 @@ from app.config import Settings
 from app.errors import InvalidRequest
 from app.replay.bundle import read_bundle
 from app.replay.course import saved_course
+from app.replay.settings import settings_for
 from app.telemetry.turns.bundle import FORMAT
 from app.telemetry.turns.config import open_settings
 from tests.kit.saved import read, save
@@ -219,6 +220,24 @@ def test_an_event_that_cannot_be_is_one_clear_error(turn: bytes, tmp_path: Path)
         saved = read(zipped(parts), tmp_path)
         with pytest.raises(InvalidRequest, match="an event that cannot be"):
             saved_course(saved)
+
+
+def test_a_saved_turn_brings_its_manner_and_what_is_given_for_the_run_stays(tmp_path: Path) -> None:
+    content, _ = saved_turn(turn={"max_wait_ms": 900, "look_ms": 300}, llm={"temperature": 1.5, "max_tokens": 7})
+    saved, own = read(content, tmp_path), Settings()
+    used = settings_for(saved, own, recorded=False, own_config=False, given=["turn.look_ms"])
+    assert (used.turn.max_wait_ms, used.turn.look_ms) == (900, own.turn.look_ms)
+    assert (used.llm.temperature, used.llm.max_tokens) == (own.llm.temperature, own.llm.max_tokens)
+    assert settings_for(saved, own, recorded=False, own_config=True).turn == own.turn
+    assert settings_for(saved, own, recorded=True, own_config=False).llm.max_tokens == 7
+
+
+def test_settings_that_cannot_be_are_one_clear_error(turn: bytes, tmp_path: Path) -> None:
+    parts = members(turn)
+    for config in ({"turn": {"max_wait_ms": -5}}, {"vad": 7}):
+        parts["config.json"] = json.dumps(config).encode()
+        with pytest.raises(InvalidRequest, match=r"config\.json"):
+            settings_for(read(zipped(parts), tmp_path), Settings(), recorded=True, own_config=False)
 
 
 def test_the_command_runs_a_typed_turn_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
