@@ -16,15 +16,19 @@ import numpy as np
 
 from app.audio import OUTPUT_RATE_HZ, Pcm, read_wav, write_wav
 from app.config import Settings
+from app.dialogue.ports import WireEvent
 from app.errors import InvalidRequest
 from app.telemetry.log import configure as configure_log
 from app.telemetry.stage import StageReport
+from app.telemetry.turns.bundle import bundle
+from app.telemetry.turns.config import open_settings
 from app.transports.files import FileConversation, FileTurn, check_typed
 from app.wiring import build
 
 EXAMPLES = """examples:
   python -m app talk question1.wav question2.wav
   python -m app talk question.wav --out reply.wav
+  python -m app talk question.wav --save turn.zip && python -m app replay turn.zip
   python -m app talk --text "Why is the sky blue?" --text "Say it shorter." --json
 """
 _GAP = OUTPUT_RATE_HZ // 2
@@ -35,6 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="*", type=Path, metavar="WAV", help="what the user says, one file a turn")
     parser.add_argument("--text", action="append", default=[], metavar="LINE", help="a typed turn (repeatable)")
     parser.add_argument("--out", type=Path, metavar="WAV", help="write the replies' sound (48 kHz mono)")
+    parser.add_argument(
+        "--save", type=Path, metavar="ZIP", help="save the last answered turn, for `python -m app replay`"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object per turn on standard output")
 
 
@@ -56,9 +63,15 @@ async def _talk(settings: Settings, args: argparse.Namespace, questions: list[Pc
     quiet = args.json
     sounds: list[Pcm] = []
     answered = True
+    replies: list[str] = []
+
+    def on_event(event: WireEvent) -> None:
+        if event["type"] == "response.done":
+            replies.append(event["response"]["id"])
+
     async with (
         build(settings, on_report=(lambda report: None) if quiet else _print_report) as parley,
-        FileConversation(parley.host, nothing_heard_s=_patience_s(settings)) as conversation,
+        FileConversation(parley.host, on_event, nothing_heard_s=_patience_s(settings)) as conversation,
     ):
         if settings.assistant.greeting:
             sounds.append(await conversation.greeting())
@@ -74,11 +87,23 @@ async def _talk(settings: Settings, args: argparse.Namespace, questions: list[Pc
             sounds.append(turn.reply_pcm)
             answered = answered and turn.status == "completed"
             _print_json(turn) if quiet else _print_turn(turn)
+        if args.save and replies:
+            saved = parley.host.turns.find(conversation.session.resume_token, replies[-1])
+            _write(args.save, await asyncio.to_thread(bundle, saved, open_settings(settings)))
+            if not quiet:
+                print(f"The last turn is saved in {args.save}.")
     if args.out:
         write_wav(args.out, _joined(sounds))
         if not quiet:
             print(f"Replies written to {args.out}.")
     return 0 if answered else 1
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise InvalidRequest(f"--save {path} cannot be written: {error.strerror}.") from error
 
 
 def _patience_s(settings: Settings) -> float:
