@@ -32,8 +32,12 @@ export class Transcript {
     this.#scroller = scroller;
     this.#copy = copy;
     // A reply's figures come after it, a problem takes some of the room: who was at the end stays there.
-    let following = true;
-    scroller.addEventListener("scroll", () => (following = this.#atEnd()));
+    let [following, last] = [true, 0];
+    scroller.addEventListener("scroll", () => {
+      // Only who goes up leaves the end: text that came since the page itself scrolled leaves nobody behind.
+      following = this.#atEnd() || (following && scroller.scrollTop >= last);
+      last = scroller.scrollTop;
+    });
     const sizes = new ResizeObserver(() => following && this.#toEnd());
     for (const el of [list, scroller]) sizes.observe(el);
   }
