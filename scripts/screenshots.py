@@ -4,6 +4,7 @@ The server is scripted and the microphone silent, so that they are the same each
 
     python -m scripts.screenshots                 # all of them, into build/screenshots
     python -m scripts.screenshots --only speaking --language en
+    python -m scripts.screenshots --readme        # docs/page.png and docs/page-phone.png
 
 It needs the development extra and Debian's chromium; Chinese wants a font, such as fonts-noto-cjk.
 """
@@ -42,11 +43,12 @@ async def shoot(browser: Browser, server: PageServer, state: PageState, folder: 
     )  # fmt: skip
     await state.reach(scene)
     page = scene.page
+    await page.mouse.move(0, 0)  # what was clicked is not shown as hovered
     for scheme in SCHEMES:
         await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
         await page.wait_for_timeout(SETTLE_MS)
         path = folder / f"{state.name}-{size}-{scheme}-{tongue}.png"
-        await page.screenshot(path=path, animations="disabled", caret="hide")
+        await page.screenshot(path=path, animations="disabled", caret="hide", timeout=60_000)
         print(path)
     await page.context.close()
 

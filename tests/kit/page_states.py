@@ -45,6 +45,18 @@ _SPANS_MS = {
     "playout": [668.0, 735.0],
 }
 _STEPS = ("endpoint", "asr", "llm_first_token", "first_clause", "tts_first_audio")
+# What the browser tells of the network, so that pictures are the same each time.
+_STEADY_NETWORK = """
+let looks = 0;
+window.RTCPeerConnection && (RTCPeerConnection.prototype.getStats = async () => {
+  looks += 1;
+  const sound = { jitterBufferDelay: 0.046 * looks, jitterBufferEmittedCount: looks, packetsReceived: 900, packetsLost: 0 };
+  return new Map([
+    ["sound", { type: "inbound-rtp", kind: "audio", ...sound }],
+    ["pair", { type: "candidate-pair", nominated: true, state: "succeeded", currentRoundTripTime: 0.014 }],
+  ]);
+});
+"""
 _TIMINGS_MS = {step: _SPANS_MS[step][1] - _SPANS_MS[step][0] for step in _STEPS} | {"voice_to_voice": 735.0}
 
 
@@ -81,9 +93,8 @@ WORDS = {
         question="What’s a good way to start the day?",
         answer="Open a window and drink a glass of water. Then do the one thing you would otherwise put off.",
         interruption="And if I only have ten minutes?",
-        story="Then stretch for five of them, and write down three things that you want to get done. "
-        "After that you could put on some music, make coffee, and",
-        heard_of_story=85,
+        story="Then stretch for five of them, and write down three things to do. After that, put on some music, make coffee, and",
+        heard_of_story=66,
         interrupting="Wait, which stretches?",
         half="Wait, which",
         last="Two will do: reach for your toes, then turn slowly from side to side. Breathe out as you go down.",
@@ -497,11 +508,14 @@ async def open_scene(
     """A page of its own from which ``state`` can be reached, in the language ``tongue``. The caller closes its context."""
     page = await open_page(
         browser,
-        server.url + state.path,
+        "about:blank",
         microphone_allowed=state.microphone,
         locale=LOCALES[tongue],
         bypass_csp=True,
         **context,
     )
-    page.set_default_timeout(6000)
+    page.set_default_timeout(10_000)
+    if not state.path:
+        await page.add_init_script(_STEADY_NETWORK)
+    await page.goto(server.url + state.path)
     return Scene(page, server, WORDS[tongue])
