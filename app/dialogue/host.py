@@ -37,7 +37,9 @@ class Host:
         return len(self._seats)
 
     def options(self, given: Any) -> SessionOptions:
-        return parse_options(given, self._settings, self.stages.tts.voices)
+        return parse_options(
+            given, self._settings, self.stages.tts.voices, languages=self.stages.asr.languages
+        )
 
     async def open(self, send: EventSink, *, transport: str, options: SessionOptions | None = None) -> Seat:
         await self._make_room()
@@ -58,6 +60,10 @@ class Host:
         seat = self._seats[token] = before.take_over(send, heard)
         log_event(_log, "session_resumed", session=seat.id, transport=transport)
         return seat
+
+    async def end(self, token: str) -> None:
+        if (seat := self._seats.get(token)) is not None:
+            await seat.session.close("hung_up")
 
     async def _make_room(self) -> None:
         """Whoever is there goes before those who may come back: the session left longest ago makes way."""

@@ -90,6 +90,10 @@ class SessionHost(Protocol):
         """Take up a session again. Whoever has it still is told that it was ``replaced``. Raises ResumeExpired."""
         ...
 
+    async def end(self, token: str) -> None:
+        """Its client hangs up a session that it has lost; one that is not there is no error."""
+        ...
+
     def options(self, given: Any) -> SessionOptions:
         """What a client asks for (a session object, docs/events.md). Raises InvalidRequest naming the key."""
         ...

@@ -26,6 +26,7 @@ from app.server.guard import Guard
 from app.server.openai import OpenAIApi, api_error, from_http
 from app.server.page import WEB_ROOT, Page
 from app.server.replies import error_response
+from app.server.sessions import Sessions
 from app.server.signalling import Signalling
 from app.server.socket import SocketEndpoint, SocketService
 from app.server.status import Choices, Status
@@ -108,6 +109,7 @@ def create_app(
             Route("/config.json", status.config),
             *checks.routes,
             *Turns(turns or KeptTurns(0), settings).routes,
+            *(Sessions(host).routes if host is not None else ()),
             Mount("/", Page(web_root), name="page"),
         ]
     if sockets is not None:

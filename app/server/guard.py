@@ -32,7 +32,7 @@ _OPEN_PATHS = frozenset({"/healthz", "/readyz", "/config.json"})
 TOKEN_SUBPROTOCOL = "parley.token."
 _WRONG_HOST = "This server answers only to localhost; for another name add its origin to server.allowed_origins."
 _WRONG_ORIGIN = "Pages of this origin may not use this server; add it to server.allowed_origins to let them."
-_SIGNALLING = ("/offer", "/calls/", "/check/", "/sessions/")
+_SIGNALLING = ("/offer", "/calls/", "/check/", "/sessions")
 _API = "/v1/"
 _GUARDED = (*_SIGNALLING, _API, "/metrics")
 

@@ -37,6 +37,9 @@ class MeteredHost:
         sink.port = await self._host.resume(token, sink, transport=transport, heard=heard)
         return sink.port
 
+    async def end(self, token: str) -> None:
+        await self._host.end(token)
+
 
 class _CountingSink:
     def __init__(self, send: EventSink, metrics: Metrics) -> None:

@@ -211,7 +211,14 @@ async def test_a_host_gives_a_session_only_to_its_token_and_a_waiting_one_makes_
         assert host.active == 2
         with pytest.raises(ResumeExpired):
             await host.resume(first.resume_token, Page(), transport="test")
-        assert (await host.resume(second.resume_token, Page(), transport="test")).id == second.id
+        again = await host.resume(second.resume_token, Page(), transport="test")
+        assert again.id == second.id
+        await again.leave()
+        await host.end("another token")
+        assert host.active == 2
+        await host.end(second.resume_token)
+        await host.end(second.resume_token)
+        assert host.active == 1
         await third.close("done")
         await host.close()
 

@@ -231,6 +231,11 @@ class ScriptedHost:
         seat, _ = self._seats[session.resume_token]
         await seat.leave()
 
+    async def end(self, token: str) -> None:
+        seat, _ = self._seats.get(token, (None, None))
+        if seat is not None:
+            await seat.session.close("hung_up")
+
     def _seat(self, session: ScriptedSession, send: EventSink) -> ScriptedSeat:
         seat = ScriptedSeat(session)
         self._seats[session.resume_token] = (seat, send)

@@ -73,6 +73,23 @@ async def test_an_offer_is_answered_with_a_call_id(client: httpx.AsyncClient) ->
     assert response.headers["cache-control"] == "no-store"
 
 
+async def test_a_waiting_session_is_ended_by_its_token_and_by_no_other() -> None:
+    host = ScriptedHost()
+    app = create_app(Settings(), host, Calls())
+    seat = await host.open(lambda event: None, transport="test")
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
+        for token in ("", "another"):
+            assert (await client.delete("/sessions", headers={"x-resume-token": token})).status_code == 204
+        assert host.active == 1
+        for _ in range(2):
+            own = {"x-resume-token": seat.resume_token}
+            assert (await client.delete("/sessions", headers=own)).status_code == 204
+        assert host.active == 0
+        foreign = await client.delete("/sessions", headers={"origin": "https://elsewhere.example"})
+        assert foreign.json()["error"]["code"] == "wrong_origin"
+
+
 async def test_hanging_up_is_idempotent(client: httpx.AsyncClient, calls: Calls) -> None:
     for _ in range(2):
         assert (await client.delete("/calls/call-1")).status_code == 204
