@@ -69,7 +69,7 @@ async def test_a_refresh_in_mid_reply_loses_nothing_of_the_conversation_and_the_
     question = "Tell me a story about a river."
     silence = tmp_path / "silence.wav"
     write_wav(silence, np.zeros(16_000, np.int16), 16_000)
-    async with real_parley(settings, llm={"max_tokens": 45}) as parley:
+    async with real_parley(settings, assistant={"filler_after_s": 0.0}, llm={"max_tokens": 45}) as parley:
         with loopback_media():
             async with served(parley, settings) as url, chromium(microphone=silence, autoplay=False) as browser:
                 page = await open_page(browser, url, record=True)

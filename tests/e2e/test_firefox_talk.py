@@ -70,7 +70,8 @@ class _World:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def world(store: Path, settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[_World]:
     """One Firefox in one call with the real server."""
-    async with real_parley(settings, llm={"max_tokens": 28}) as parley:
+    # A busy machine may say "One moment." first, which is no word of the reply.
+    async with real_parley(settings, assistant={"filler_after_s": 0.0}, llm={"max_tokens": 28}) as parley:
         with VirtualSound() as sound, loopback_media():
             async with served(parley, settings) as url, firefox(sound) as page:
                 await page.open(url)
@@ -81,9 +82,9 @@ async def world(store: Path, settings: Settings, tmp_path_factory: pytest.TempPa
 
 
 async def test_a_spoken_question_is_heard_and_answered_aloud_with_the_words_on_the_page(world: _World) -> None:
-    question = "Why is the sky blue?"
+    question = "Please tell me in one short sentence why the sky is blue."
     said, reply, heard = await world.exchange(lambda: world.say(question))
-    assert jiwer.wer(as_said(question), as_said(said)) <= 0.15
+    assert jiwer.wer(as_said(question), as_said(said)) <= 0.2, said
     assert jiwer.wer(as_said(reply), as_said(heard)) <= 0.15, (reply, heard)
 
 
