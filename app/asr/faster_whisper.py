@@ -27,7 +27,7 @@ from app.audio.batch import BatchWorker
 from app.audio.frames import INPUT_RATE_HZ, Pcm
 from app.audio.mel import HOP, WINDOW, log_mel
 from app.config.settings import AsrSettings, RuntimeSettings
-from app.errors import ModelError, Overloaded
+from app.errors import ModelError, Overloaded, StageError
 from app.telemetry.memory import resident_mb
 from app.telemetry.stage import StageReport
 
@@ -98,6 +98,8 @@ class FasterWhisperRecognizer:
 
         Every word is decoded, known or not: CTranslate2 takes a step of full cost for each token of a given prefix
         too, and a wrong prefix would pass for heard. ``known`` settles the spelling only (app/asr/known.py)."""
+        if language and self._whisper.model.is_multilingual and language not in self._whisper.supported_languages:
+            raise StageError(f"Whisper knows no language {language[:20]!r}.")  # here, not among those of others
         if is_silent(pcm):
             return Transcript("", language or choose_language({}, self._settings.languages, expected), 0.0)
         if partial:

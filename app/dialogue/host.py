@@ -37,9 +37,7 @@ class Host:
         return len(self._seats)
 
     def options(self, given: Any) -> SessionOptions:
-        return parse_options(
-            given, self._settings, self.stages.tts.voices, languages=self.stages.asr.languages
-        )
+        return parse_options(given, self._settings, self.stages.tts.voices, languages=self.stages.asr.languages)
 
     async def open(self, send: EventSink, *, transport: str, options: SessionOptions | None = None) -> Seat:
         await self._make_room()

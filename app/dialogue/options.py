@@ -43,10 +43,16 @@ class SessionOptions:
 
 
 def parse_options(
-    given: Any, settings: Settings, voices: Collection[str], before: SessionOptions | None = None
+    given: Any,
+    settings: Settings,
+    voices: Collection[str],
+    before: SessionOptions | None = None,
+    *,
+    languages: Collection[str] = (),
 ) -> SessionOptions:
     """``before`` changed as a session object in the shape of OpenAI's Realtime API (GA) asks.
 
+    ``languages`` are those that may be spoken to it, with that of the settings; none: any.
     Raises InvalidRequest naming the key; nothing is taken over then.
     """
     options = before or SessionOptions()
@@ -62,7 +68,8 @@ def parse_options(
     if "turn_detection" in sound_in:
         options = replace(options, turn_detection=_turn_detection(sound_in["turn_detection"]))
     if "transcription" in sound_in:
-        options = replace(options, language=_language(sound_in["transcription"]))
+        known = {*languages, settings.assistant.language} if languages else ()
+        options = replace(options, language=_language(sound_in["transcription"], known))
     sound_out = _object(audio.get("output", {}), "session.audio.output", {"voice", "speed"})
     if "voice" in sound_out:
         options = replace(options, voice=_voice(sound_out["voice"], voices))
@@ -106,14 +113,18 @@ def _turn_detection(given: Any) -> TurnDetection:
     return "auto"
 
 
-def _language(given: Any) -> str:
+def _language(given: Any, known: Collection[str]) -> str:
     transcription = _object(given, "session.audio.input.transcription", {"language", "model", "prompt"})
     language = transcription.get("language", "")
     if language in (None, "", "auto"):
         return language or ""
-    if not (isinstance(language, str) and language.isascii() and len(language) in _WHISPER_CODE_LENGTHS):
-        raise InvalidRequest('session.audio.input.transcription.language must be a code like "en", or "auto".')
-    return language.lower()
+    key = "session.audio.input.transcription.language"
+    letters = isinstance(language, str) and language.isascii() and language.isalpha()
+    if not letters or len(language) not in _WHISPER_CODE_LENGTHS:
+        raise InvalidRequest(f'{key} must be a code like "en", or "auto".')
+    if known and language.lower() not in known:
+        raise InvalidRequest(f"{key}: not understood here; there are {', '.join(sorted(known))} (asr.languages).")
+    return str(language.lower())
 
 
 def _voice(given: Any, voices: Collection[str]) -> str:

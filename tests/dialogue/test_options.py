@@ -45,6 +45,7 @@ def test_every_option_is_taken_over_and_what_is_not_named_stays() -> None:
         ({"audio": {"input": {"turn_detection": {"type": "loud"}}}}, "semantic_vad"),
         ({"audio": {"input": {"transcription": {"language": "English"}}}}, "language must be a code"),
         ({"audio": {"input": {"transcription": {"language": 3}}}}, "language must be a code"),
+        ({"audio": {"input": {"transcription": {"language": "?!"}}}}, "language must be a code"),
         ({"audio": {"output": {"voice": "three"}}}, "there are one, two"),
         ({"audio": {"output": {"voice": ["one"]}}}, "there are one, two"),
         ({"audio": {"output": {"speed": 3}}}, r"from 0\.5 to 2"),
@@ -57,6 +58,16 @@ def test_every_option_is_taken_over_and_what_is_not_named_stays() -> None:
 def test_what_is_wrong_is_named(given: Any, why: str) -> None:
     with pytest.raises(InvalidRequest, match=why):
         parse_options(given, OPEN, VOICES)
+
+
+def test_only_a_language_that_recognition_knows_may_be_spoken() -> None:
+    def asked(language: str) -> SessionOptions:
+        given = {"audio": {"input": {"transcription": {"language": language}}}}
+        return parse_options(given, OPEN, VOICES, languages=("de", "fr"))
+
+    assert [asked(code).language for code in ("de", "en", "auto", "")] == ["de", "en", "auto", ""]
+    with pytest.raises(InvalidRequest, match=r"not understood here; there are de, en, fr \(asr\.languages\)"):
+        asked("zz")
 
 
 def test_instructions_are_the_servers_unless_it_says_otherwise() -> None:
