@@ -40,4 +40,6 @@ def expect(step: Step) -> None:
     """Sound that is queued and not held back must be taken by the transport soon."""
     reply = step.state.reply
     if reply is not None and reply.pending_sound and not step.state.holding and not reply.held:
-        step.set_timer(Timer.PLAYBACK, step.state.limits.playback_timeout_s)
+        limits = step.state.limits
+        connect_s = limits.connect_timeout_s if step.state.connecting else 0.0
+        step.set_timer(Timer.PLAYBACK, connect_s + limits.playback_timeout_s)

@@ -12,6 +12,7 @@ from app.dialogue.events import Returned
 from app.dialogue.state import Item, Reply, Timer
 from app.dialogue.step import Step
 
+_LONG_NUMBER = 18
 _CLAUSE_END = re.compile(r"[.!?,;:。！？，；：]\s*")
 
 
@@ -31,7 +32,7 @@ def left(step: Step, at_sample: int) -> None:
 
 def returned(step: Step, event: Returned) -> None:
     """Tell the client what it may have lost, and go on from the beginning of the clause that it did not hear."""
-    step.change(left=False, last_exchange_at=step.now)
+    step.change(left=False, connecting=True, last_exchange_at=step.now)
     step.clear_timers(Timer.RETURN)
     rest = ""
     if step.state.reply is not None:
@@ -41,7 +42,7 @@ def returned(step: Step, event: Returned) -> None:
     _tell_history(step)
     if rest:
         answers.begin_greeting(step, rest)
-    else:
+    elif step.state.utterance is None:  # else what they said over the reply decides whether it goes on
         playback.resume(step)
     step.tell("parley.state", state=step.state.phase)
 
@@ -86,9 +87,9 @@ def _sample_of(reply: Reply, chars: int) -> int:
 
 
 def _number(item_id: str) -> int:
-    """Ids are given out in order."""
+    """Ids are given out in order. A client may give anything for one."""
     number = item_id.rpartition("_")[2]
-    return int(number) if number.isascii() and number.isdecimal() else 0
+    return int(number) if number.isascii() and number.isdecimal() and len(number) < _LONG_NUMBER else 0
 
 
 def _tell_history(step: Step) -> None:

@@ -97,6 +97,8 @@ def played(step: Step, before: Reply, event: Played) -> None:
         step.tell("parley.heard", response_id=reply.id, item_id=reply.id, chars=reply.heard_chars)
     if reply.text_ended:
         _tell_timings(step)
+    if step.state.connecting:
+        step.change(connecting=False)
     step.clear_timers(Timer.PLAYBACK)
     playback.expect(step)
     if reply.total_samples is not None and not reply.pending_sound:

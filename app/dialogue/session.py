@@ -8,7 +8,10 @@ import logging
 import secrets
 from collections import deque
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from app.audio.echo import EchoGuard
 from app.audio.frames import OUTPUT_FRAME, Pcm
@@ -80,7 +83,8 @@ class Session:
             on_played=self._played,
             on_read=self._said,
         )
-        self._voice = stages.new_voice_detector()
+        self._listen_afresh = stages.new_voice_detector
+        self._voice, self._voice_began = self._listen_afresh(), 0
         self._recorder = UtteranceRecorder(
             pre_roll_ms=settings.vad.pre_roll_ms, max_utterance_s=settings.turn.max_utterance_s
         )
@@ -136,6 +140,7 @@ class Session:
             pcm = self._echo.clean(pcm)
         self._recorder.push(pcm)
         for voice in self._voice.push(pcm):
+            voice = replace(voice, at_sample=voice.at_sample + self._voice_began)
             if isinstance(voice, SpeechStarted):
                 self._recorder.hold(voice.at_sample)
             self._post(voice)
@@ -174,18 +179,24 @@ class Session:
         """The client was lost; nothing is told until another takes its place."""
         self._send = _nobody
         self.left_at = self._loop.time()
-        self._post(ev.Left(self._recorder.position))
+        self._lose()
         if self._state.closed:
             await asyncio.shield(self._runner)
 
     def take_up(self, send: EventSink, heard: LastHeard | None) -> None:
         """``send`` is told everything from now on, and first what a client must know to go on."""
         if self.left_at is None:
-            self._post(ev.Left(self._recorder.position))
+            self._lose()
         self.left_at = None
         self._send = send
         self._tell_created(resumed=True)
         self._post(ev.Returned(heard.reply_id, heard.chars) if heard is not None else ev.Returned())
+
+    def _lose(self) -> None:
+        """What was being said ends here; whoever is still speaking when they are back is heard to begin."""
+        self._post(ev.Left(self._recorder.position))
+        self._recorder.push(np.zeros(self._recorder.pre_roll_samples, np.int16))
+        self._voice, self._voice_began = self._listen_afresh(), self._recorder.position
 
     async def close(self, reason: str) -> None:
         self._post(ev.HungUp(reason))
@@ -250,7 +261,8 @@ class Session:
         self._tell("parley.recording", {"on": on})
 
     def _update(self, given: Any) -> None:
-        self._options = parse_options(given, self._settings, self._stages.tts.voices, self._options)
+        voices, languages = self._stages.tts.voices, self._stages.asr.languages
+        self._options = parse_options(given, self._settings, voices, self._options, languages=languages)
         self._listener.language = self._language
         manual = self._options.turn_detection == "manual"
         self._post(ev.Configured(self._system_prompt, manual, self._options.spoken))

@@ -32,6 +32,7 @@ def limits(settings: Settings, *, has_turn_model: bool) -> Limits:
         stall_timeout_s=settings.llm.stall_timeout_s,
         sound_timeout_s=settings.tts.timeout_s,
         playback_timeout_s=_PLAYBACK_TIMEOUT_S,
+        connect_timeout_s=settings.server.connect_timeout_s,
         idle_timeout_s=settings.server.idle_timeout_s,
         away_s=settings.assistant.away_prompt_s,
         filler_s=settings.assistant.filler_after_s,

@@ -81,6 +81,8 @@ class Limits:
     stall_timeout_s: float
     sound_timeout_s: float
     playback_timeout_s: float
+    connect_timeout_s: float
+    """How much longer the first sound may take to be taken: a client may send and take none before it is connected."""
     idle_timeout_s: float
     away_s: float
     """0: never ask."""
@@ -272,6 +274,8 @@ class State:
     """Replies are heard, unless one is asked for that is not."""
     left: bool = False
     """The client is not there: what the assistant has to say waits for it."""
+    connecting: bool = True
+    """No sound has been taken since the client came."""
     closed: bool = False
 
     @property

@@ -121,11 +121,11 @@ def test_what_the_user_was_saying_is_their_turn_and_its_answer_waits_for_them() 
             await script.until(lambda: script.phase == "hearing")
             await script.wait(0.8)
             await script.session.leave()
+            script._say_until = 0.0
             await script.until(lambda: script.session.playout.queued_samples > 0)
             assert script.history == [("user", "tell me")]
             await script.wait(5.0)
             assert script.session.playout.played_samples == 0
-            script._say_until = 0.0
             page = Page()
             script.session.take_up(page, None)
             await script.until(lambda: len(script.history) == 2)
@@ -240,3 +240,69 @@ def test_the_playout_plays_again_from_any_sample_of_the_last_15_s() -> None:
         assert np.array_equal(again, sound[at : at + back])
     playout.rewind(0)
     assert 0 < playout.played_samples <= 5 * 48_000, "older sound is not kept"
+
+
+def test_who_goes_on_speaking_through_a_lost_connection_is_heard_once_they_are_back() -> None:
+    async def conversation() -> None:
+        asr = FakeRecognizer(["tell me about cats"])
+        async with Script(asr=asr, llm=FakeLanguageModel(replies=[["Cats purr."]])) as script:
+            script._say_until = script.loop.time() + 2.0
+            await script.wait(1.0)
+            script.session.take_up(Page(), None)
+            await script.until(lambda: len(script.history) == 2)
+            assert script.history == [("user", "tell me about cats"), ("assistant", "Cats purr.")]
+            assert asr.calls[-1] >= 2 * 16_000
+
+    run_virtual(conversation())
+
+
+def test_a_reply_that_was_interrupted_as_the_connection_broke_does_not_go_on_before_the_words_are_known() -> None:
+    async def conversation() -> None:
+        asr = FakeRecognizer(["tell me", "no, something else"], previews=[""])
+        llm = FakeLanguageModel(replies=[[REPLY], ["Fine."]])
+        async with Script(asr=asr, llm=llm) as script:
+            await into_the_second_part(script)
+            script.asr.delay_s = 1.0
+            await script.speak(0.4)
+            script.session.take_up(Page(), None)
+            assert script.session.state.utterance is not None
+            before = script.session.playout.played_samples
+            await script.wait(0.8)
+            assert script.session.playout.played_samples == before
+            await script.until(lambda: len(script.history) == 4)
+            assert script.history[2] == ("user", "no, something else")
+
+    run_virtual(conversation())
+
+
+def test_a_reply_waits_for_a_connection_that_takes_long_to_come_about() -> None:
+    async def conversation() -> None:
+        async with Script(**asked(REPLY)) as script:
+            await into_the_second_part(script)
+            await script.session.leave()
+            script.playing = False
+            await script.wait(1.0)
+            page = Page()
+            script.session.take_up(page, None)
+            await script.wait(12.0)
+            script.playing = True
+            await script.until(lambda: script.phase == "listening")
+            assert script.history[-1] == ("assistant", REPLY)
+            assert not page.told("error")
+
+    run_virtual(conversation())
+
+
+@pytest.mark.parametrize("reply_id", ["", "item_", "nobody", "item_" + "9" * 5000, "item_-1", "item_٣"])
+@pytest.mark.parametrize("chars", [0, 10**40])
+def test_whatever_a_client_says_it_heard_the_session_goes_on(reply_id: str, chars: int) -> None:
+    async def conversation() -> None:
+        async with Script(**asked(REPLY, "Yes.")) as script:
+            await into_the_second_part(script)
+            for _ in range(2):
+                script.session.take_up(Page(), LastHeard(reply_id, chars))
+                await script.until(lambda: script.phase == "listening")
+            text = " ".join(text for role, text in script.history if role == "assistant")
+            assert text == REPLY
+
+    run_virtual(conversation())

@@ -32,6 +32,7 @@ LIMITS = Limits(
     stall_timeout_s=3.0,
     sound_timeout_s=5.0,
     playback_timeout_s=5.0,
+    connect_timeout_s=15.0,
     idle_timeout_s=600.0,
     away_s=30.0,
     filler_s=2.5,
