@@ -42,6 +42,7 @@ class Playout:
         self._on_read = on_read
         self._chunks: deque[Pcm] = deque()
         self._past: deque[Pcm] = deque()
+        self._past_samples = 0
         self._queued = 0
         self._generation = 0
         self._played = 0
@@ -71,6 +72,7 @@ class Playout:
         """Accept sound of ``generation`` from now on, and of no other. Drops what an older one left."""
         self.flush()
         self._past.clear()
+        self._past_samples = 0
         self._generation = generation
         self._played = 0
         self._finished = False
@@ -130,6 +132,7 @@ class Playout:
         while self._past and self._played > sample:
             piece = self._past.pop()
             again = min(len(piece), self._played - sample)
+            self._past_samples -= again
             if again < len(piece):
                 self._past.append(piece[:-again])
             self._chunks.appendleft(piece[-again:])
@@ -175,8 +178,9 @@ class Playout:
 
     def _remember(self, pcm: Pcm) -> None:
         self._past.append(pcm)
-        if len(self._past) * len(pcm) > REWIND_SAMPLES + 4 * len(pcm):
-            self._past.popleft()
+        self._past_samples += len(pcm)
+        while self._past_samples - len(self._past[0]) >= REWIND_SAMPLES:
+            self._past_samples -= len(self._past.popleft())
 
     def _faded(self, pcm: Pcm) -> Pcm:
         return (pcm * np.linspace(self._gain, 0.0, len(pcm), dtype=np.float32)).astype(np.int16)

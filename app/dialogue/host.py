@@ -53,7 +53,8 @@ class Host:
 
     async def resume(self, token: str, send: EventSink, *, transport: str, heard: LastHeard | None = None) -> Seat:
         before = self._seats.get(token)
-        if before is None or before.session.state.closed:
+        # Without resume_s nobody is waited for, and taking over would end the call for who is in it.
+        if before is None or before.session.state.closed or not self._settings.server.resume_s:
             raise ResumeExpired("That call is over, or was left for longer than server.resume_s: begin a new one.")
         seat = self._seats[token] = before.take_over(send, heard)
         log_event(_log, "session_resumed", session=seat.id, transport=transport)
@@ -66,12 +67,13 @@ class Host:
     async def _make_room(self) -> None:
         """Whoever is there goes before those who may come back: the session left longest ago makes way."""
         limit = self._settings.server.max_sessions
-        if len(self._seats) < limit:
-            return
-        left = [seat.session for seat in self._seats.values() if not seat.taken]
-        if not left:
-            raise SessionLimit(f"All {limit} sessions are in use (server.max_sessions). Try again in a moment.")
-        await min(left, key=lambda session: session.left_at or 0.0).close("made_way")
+        while len(self._seats) >= limit:  # while one makes way, others may take its place
+            left = [seat.session for seat in self._seats.values() if not seat.taken]
+            if not left:
+                raise SessionLimit(f"All {limit} sessions are in use (server.max_sessions). Try again in a moment.")
+            oldest = min(left, key=lambda session: session.left_at or 0.0)
+            await oldest.close("made_way")
+            self._seats.pop(oldest.resume_token, None)
 
     async def close(self) -> None:
         """End all sessions."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from app.audio.playout import Playout
 from app.dialogue.ports import LastHeard
 from app.dialogue.seat import Seat
-from app.errors import ResumeExpired
+from app.errors import ResumeExpired, SessionLimit
 from tests.kit.script import MS_PER_CHAR, FakeLanguageModel, FakeRecognizer, Script
 from tests.kit.virtual_time import run_virtual
 
@@ -221,6 +222,70 @@ async def test_a_host_gives_a_session_only_to_its_token_and_a_waiting_one_makes_
         assert host.active == 1
         await third.close("done")
         await host.close()
+
+
+async def test_many_who_come_at_once_do_not_share_the_place_of_one_that_makes_way() -> None:
+    from app.config import Settings
+    from app.dialogue.host import Host
+
+    async with Script() as script:
+        host = Host(script.session._stages, Settings.model_validate({"server": {"max_sessions": 2}}))
+        await host.open(Page(), transport="test")
+        await (await host.open(Page(), transport="test")).leave()
+        opened = await asyncio.gather(*(host.open(Page(), transport="test") for _ in range(4)), return_exceptions=True)
+        assert [type(result) for result in opened if isinstance(result, Exception)] == [SessionLimit] * 3
+        assert host.active == 2
+        await host.close()
+        assert host.active == 0
+
+
+async def test_where_nobody_is_waited_for_a_token_takes_nothing_over() -> None:
+    from app.config import Settings
+    from app.dialogue.host import Host
+
+    async with Script() as script:
+        host = Host(script.session._stages, Settings.model_validate({"server": {"resume_s": 0}}))
+        seat = await host.open(Page(), transport="test")
+        with pytest.raises(ResumeExpired):
+            await host.resume(seat.resume_token, Page(), transport="test")
+        assert seat.taken
+        assert not seat.session.state.closed
+        await host.close()
+
+
+async def test_leaving_and_coming_back_leaves_no_work_behind() -> None:
+    from app.config import Settings
+    from app.dialogue.host import Host
+
+    async with Script() as script:
+        host = Host(script.session._stages, Settings())
+        seat = await host.open(Page(), transport="test")
+        before = len(asyncio.all_tasks())
+        for number in range(50):
+            waiting = asyncio.ensure_future(seat.wait_closed())
+            await asyncio.sleep(0)
+            if number % 2:
+                await seat.leave()
+            seat = await host.resume(seat.resume_token, Page(), transport="test")
+            await waiting
+        await asyncio.sleep(0.01)
+        assert len(asyncio.all_tasks()) == before
+        assert host.active == 1
+        await host.close()
+
+
+def test_the_playout_plays_again_what_it_gave_in_pieces_of_any_length() -> None:
+    playout = Playout(capacity_s=60.0)
+    sound = np.arange(48_000 * 20, dtype=np.int64).astype(np.int16)
+    playout.begin(1)
+    for start in range(0, len(sound), 1000):  # the queue runs dry in mid-frame, every other time
+        playout.write(1, sound[start : start + 1000])
+        playout.read(960)
+        playout.read(960)
+    at = playout.played_samples - 15 * 48_000
+    playout.rewind(at)
+    assert playout.played_samples == at
+    assert np.array_equal(playout.read(960), sound[at : at + 960])
 
 
 def test_the_playout_plays_again_from_any_sample_of_the_last_15_s() -> None:
