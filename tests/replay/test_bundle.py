@@ -100,6 +100,31 @@ def test_no_secret_of_the_server_or_of_the_session_is_in_it() -> None:
     assert INSTRUCTIONS.encode() in members(content)["turn.json"]
 
 
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "response.done"},
+        {"type": "response.output_text.done", "response_id": "item_2"},
+        {"type": "conversation.item.input_audio_transcription.completed"},
+        {"type": "parley.turn", "response_id": "item_2", "timings_ms": "\ud800"},
+        {"type": "response.cancel", "why": [float("nan"), {"more": float("-inf")}]},
+    ],
+)
+def test_whatever_a_client_sent_the_turn_is_saved_and_tells_what_the_server_said(
+    event: dict[str, Any], tmp_path: Path
+) -> None:
+    async def talk(script: Script) -> None:
+        script.session.receive(event)
+        await one_turn(script)
+
+    world = {"asr": FakeRecognizer(["how are you"]), "llm": FakeLanguageModel([["I am fine."]])}
+    (content,) = save(talk, **world, server={"client_instructions": True}).turns
+    assert read(content, tmp_path).events
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        facts = json.loads(archive.read("turn.json"))
+    assert (facts["user"], facts["reply"], facts["status"]) == ("how are you", "I am fine.", "completed")
+
+
 def test_every_setting_is_known_to_be_told_or_not() -> None:
     """Whoever adds a setting decides here whether a saved turn, which goes to strangers, may tell it."""
     told = open_settings(Settings())

@@ -197,3 +197,36 @@ def test_memory_is_bounded_whatever_many_sessions_do(seed: int, limit_mb: int, s
         assert kept.nbytes == 0
 
     run_virtual(main())
+
+
+def test_what_comes_after_a_session_has_ended_takes_no_memory() -> None:
+    async def main() -> None:
+        kept = KeptTurns(8)
+        tape = new_tape(kept)
+        tape.begin()
+        running = tape.call("tts", {"text": "hello"})
+        tape.close()
+        tape.answer(running, np.ones(48_000, np.int16))
+        tape.answer(tape.call("tts", {"text": "more"}), np.ones(48_000, np.int16))
+        tape.note("client", {"type": "response.cancel"})
+        await frames(tape, 1.0)
+        assert (tape.nbytes, kept.nbytes) == (0, 0)
+
+    run_virtual(main())
+
+
+def test_sound_after_a_gap_has_its_own_time() -> None:
+    async def main() -> SavedTurn:
+        kept = KeptTurns(8)
+        tape = new_tape(kept)
+        tape.begin()
+        await frames(tape, 0.7)
+        await asyncio.sleep(30.0)
+        await frames(tape, 0.7)
+        tape.turn_done("one", nothing, 0)
+        return kept.find("token", "one")
+
+    sound = run_virtual(main()).heard()
+    assert len(sound.pcm) == 2 * 35 * 320
+    assert [sample for sample, _ in sound.clock] == [0, 8000, 11_200, 19_200]
+    assert sound.clock[2][1] - sound.clock[0][1] == pytest.approx(30.7)

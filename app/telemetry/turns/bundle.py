@@ -64,8 +64,7 @@ def bundle(turn: SavedTurn, settings: Mapping[str, Any]) -> bytes:
 def _told(turn: SavedTurn) -> dict[str, Any]:
     """What the client was told of the turn, for who only looks at turn.json."""
     facts: dict[str, Any] = {"status": None, "user": None, "reply": None, "timings_ms": {}, "spans_ms": {}}
-    for note in turn.notes:
-        event = note.event
+    for event, note in ((note.event, note) for note in turn.notes if note.side == "server"):
         match event["type"]:
             case "conversation.item.input_audio_transcription.completed" if note.at_s <= turn.done_s:
                 facts["user"] = event["transcript"]
@@ -122,7 +121,13 @@ def _flac(pcm: NDArray[np.int16], rate_hz: int) -> bytes:
 
 
 def _json(value: Any, indent: int | None = 1) -> bytes:
-    return json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False, default=str).encode()
+    """What clients send may hold numbers and characters that JSON and UTF-8 do not have."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False, default=str)
+    except ValueError:
+        plain = json.loads(json.dumps(value, default=str), parse_constant=lambda name: None)
+        text = json.dumps(plain, ensure_ascii=False, indent=indent)
+    return text.encode("utf-8", "replace")
 
 
 def _versions() -> dict[str, str]:

@@ -97,11 +97,14 @@ class Tape:
         self._before_s = self._done_s
         """And the one before it."""
         self._tail: tuple[float, Callable[[], None]] | None = None
+        self._closed = False
 
     # Sound, events and answers as they come
 
     def hear(self, pcm: NDArray[np.int16]) -> None:
         """What came from the client: int16 at 16 kHz."""
+        if self._closed:
+            return
         now_s = self._clock()
         self._grow(self.heard.push(pcm, now_s))
         if self._tail is not None:
@@ -112,16 +115,21 @@ class Tape:
 
     def say(self, pcm: NDArray[np.int16]) -> None:
         """What went to the client: int16 at 48 kHz."""
-        self._grow(self.said.push(pcm, self._clock()))
+        if not self._closed:
+            self._grow(self.said.push(pcm, self._clock()))
 
     def note(self, side: Side, event: Mapping[str, Any]) -> None:
+        if self._closed:
+            return
         nbytes = _NOTE_BYTES + _text_bytes(event)
         self.notes.append(Note(self._clock(), side, event, nbytes))
         self._grow(nbytes)
 
     def call(self, stage: Literal["asr", "turn", "llm", "tts", "phrase"], asked: Mapping[str, Any]) -> StageCall:
         """A stage has been asked for something."""
-        call = StageCall(stage, self._clock(), asked)
+        call = StageCall(stage, self._clock(), asked, forgotten=self._closed)
+        if self._closed:
+            return call
         self.calls.append(call)
         self._grow(_NOTE_BYTES + _text_bytes(asked))
         return call
@@ -178,9 +186,12 @@ class Tape:
             self._forget_before(self._clock() - _LEAD_S if self._began_s is None else self._began_s)
 
     def close(self) -> None:
-        """The session is over."""
+        """The session is over. What its client still sends and takes is not kept."""
         self.finish()
+        self._closed = True
         self._began_s = None
+        for call in self.calls:
+            call.forgotten = True
         self.heard.blocks.clear()
         self.said.blocks.clear()
         self.notes.clear()

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 _BLOCKS_A_SECOND = 2
+_GAP_S = 0.25
+"""Sound that comes this much later than the samples before it would have it follows a gap: nobody was there."""
 
 
 @dataclass(slots=True)
@@ -22,6 +24,10 @@ class Block:
     """When that sample came, by the session's clock."""
     fill: int = 0
     pcm: NDArray[np.int16] | None = None
+
+    def end_s(self, rate_hz: int) -> float:
+        """When its last sample came, or would have."""
+        return self.at_s + self.fill / rate_hz
 
     @property
     def nbytes(self) -> int:
@@ -51,7 +57,7 @@ class Track:
         grown = 0
         while len(pcm):
             block = self.blocks[-1] if self.blocks else None
-            if block is None or block.fill == self._size:
+            if block is None or block.fill == self._size or now_s - block.end_s(self.rate_hz) > _GAP_S:
                 block = Block(self._position, now_s)
                 self.blocks.append(block)
             piece = pcm[: self._size - block.fill]
