@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 
 from starlette.requests import ClientDisconnect, Request
@@ -14,6 +13,7 @@ from app.server.calls import CallService
 from app.server.replies import error_response, from_parley_error
 from app.telemetry.log import log_event
 from app.telemetry.metrics import Metrics
+from app.transports.events import parse
 from app.transports.start import Start, read_start
 
 _log = logging.getLogger("parley.server")
@@ -68,8 +68,8 @@ async def _read_body(request: Request) -> bytes:
 
 def _parse_offer(body: bytes) -> tuple[str, str, Start]:
     try:
-        offer = json.loads(body)
-    except (ValueError, RecursionError):
+        offer = parse(body)
+    except ValueError:
         raise InvalidRequest("The offer is not valid JSON; send {sdp, type, session?, resume?}.") from None
     if not isinstance(offer, dict):
         raise InvalidRequest("The offer must be a JSON object with sdp and type.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from app.dialogue.ports import WireEvent
@@ -12,6 +12,30 @@ MESSAGE_LIMIT = 64 * 1024
 """Bytes of one message from the client."""
 BACKLOG_LIMIT = 1 << 20
 """Bytes of events that may wait for a client whose network takes none: some minutes of them."""
+
+
+_DEEPEST = 32
+"""Levels of objects and lists. Nothing that is meant has ten, and who walks through thousands runs out of stack."""
+
+
+def parse(message: str | bytes) -> Any:
+    """The JSON value that a client has sent. Raises ValueError where it is none, or nested out of all reason."""
+    try:
+        value = json.loads(message)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [inner for outer in level for inner in _within(outer)]
+        if not level:
+            return value
+    raise ValueError("nested too deeply")
+
+
+def _within(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def encode(event: WireEvent) -> str:
@@ -42,9 +66,9 @@ class EventReader:
 
     def _parse(self, message: str) -> None:
         try:
-            event = json.loads(message)
-        except (ValueError, RecursionError):
-            self._refuse("The event is not valid JSON.")
+            event = parse(message)
+        except ValueError:
+            self._refuse("The event is not valid JSON, or nested too deeply.")
             return
         if isinstance(event, dict):
             self._receive(event)

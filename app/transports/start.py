@@ -10,6 +10,7 @@ from app.dialogue.ports import ConversationPort, EventSink, LastHeard, SessionHo
 from app.errors import InvalidRequest
 
 _MAX_TOKEN_CHARS = 200
+_MAX_ID_CHARS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,13 @@ def _last_heard(given: Any) -> LastHeard | None:
     if given is None:
         return None
     response_id, chars = (given.get("response_id"), given.get("chars")) if isinstance(given, dict) else (None, None)
-    if not isinstance(response_id, str) or isinstance(chars, bool) or not isinstance(chars, int) or chars < 0:
+    if (
+        not isinstance(response_id, str)
+        or len(response_id) > _MAX_ID_CHARS
+        or isinstance(chars, bool)
+        or not isinstance(chars, int)
+        or chars < 0
+    ):
         raise InvalidRequest(
             "resume.heard must be {response_id, chars} of the last parley.heard, or null.", param="resume.heard"
         )

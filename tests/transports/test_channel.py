@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from app.transports.webrtc.channel import LABEL, EventChannel
 
 
@@ -48,6 +50,30 @@ def test_what_was_said_before_the_channel_opened_comes_first_and_in_order() -> N
     world.open()
     world.channel.send({"type": "late"})
     assert [event.get("index", "late") for event in world.pipe.sent] == [0, 1, 2, "late"]
+
+
+def test_of_what_waits_for_the_channel_none_is_left_out_or_the_call_ends() -> None:
+    world = World()
+    for index in range(1000):
+        world.channel.send({"type": "early", "index": index})
+    world.open()
+    assert [event["index"] for event in world.pipe.sent] == list(range(1000))
+    world = World()
+    for _ in range(3000):
+        world.channel.send({"type": "early", "text": "x" * 1000})
+    assert world.overflows == 1
+    world.open()
+    assert not world.pipe.sent
+
+
+@pytest.mark.parametrize("depth", [40, 300, 900, 20_000])
+@pytest.mark.parametrize("event", ['{"type":"response.cancel","x":%s}', '{"type":"parley.ping","id":%s}'])
+def test_an_event_without_a_bottom_is_refused(event: str, depth: int) -> None:
+    world = World()
+    world.open()
+    world.pipe.listeners["message"](event % ("[" * depth + "]" * depth))
+    assert not world.received
+    assert "nested" in world.pipe.sent[-1]["error"]["message"]
 
 
 def test_a_client_that_takes_nothing_loses_the_call_once_and_never_a_single_event_of_many() -> None:

@@ -13,8 +13,6 @@ from app.dialogue.ports import WireEvent
 from app.transports.events import BACKLOG_LIMIT, EventReader, encode
 
 LABEL = "oai-events"
-_WAITING_EVENTS = 256
-"""Kept until the channel opens; the oldest go first."""
 
 # Above this an SCTP packet in DTLS in UDP can exceed the path's MTU, and is lost on links without fragmentation.
 aiortc.rtcsctptransport.USERDATA_MAX_LENGTH = min(1100, aiortc.rtcsctptransport.USERDATA_MAX_LENGTH)
@@ -39,7 +37,9 @@ class EventChannel:
         self._reader = EventReader(receive, self.send)
         self._on_message = on_message
         self._channel: RTCDataChannel | None = None
-        self._waiting: deque[str] = deque(maxlen=_WAITING_EVENTS)
+        self._waiting: deque[str] = deque()
+        """Until the channel opens."""
+        self._waiting_bytes = 0
 
     def attach(self, channel: RTCDataChannel) -> None:
         """The client has created ``channel``. Other labels are ignored."""
@@ -52,10 +52,18 @@ class EventChannel:
 
     def send(self, event: WireEvent) -> None:
         text = encode(event)
-        if self._channel is None:
-            self._waiting.append(text)
-        else:
+        if self._channel is not None:
             self._transmit(text)
+        elif not self._overflow:
+            self._wait(text)
+
+    def _wait(self, text: str) -> None:
+        self._waiting.append(text)
+        self._waiting_bytes += len(text)
+        if self._waiting_bytes > BACKLOG_LIMIT:
+            self._waiting.clear()
+            self._overflow = True
+            self._overflowed()
 
     def _transmit(self, text: str) -> None:
         channel = self._channel

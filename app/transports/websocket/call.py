@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 from collections.abc import Coroutine
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from app.dialogue.ports import ConversationPort, SessionHost, WireEvent
 from app.errors import InvalidRequest, StageUnavailable
 from app.telemetry.log import log_event
 from app.transports.beat import Beat
-from app.transports.events import MESSAGE_LIMIT, EventReader, refusal
+from app.transports.events import MESSAGE_LIMIT, EventReader, parse, refusal
 from app.transports.start import Start, read_start, take_seat
 from app.transports.websocket.inbound import Inbound
 from app.transports.websocket.outbox import Outbox
@@ -131,8 +130,8 @@ class SocketCall:
         finally:
             receiving.cancel()
         try:
-            event = json.loads(message) if isinstance(message, str) and len(message) <= MESSAGE_LIMIT else None
-        except (ValueError, RecursionError):
+            event = parse(message) if isinstance(message, str) and len(message) <= MESSAGE_LIMIT else None
+        except ValueError:
             event = None
         if not isinstance(event, dict) or event.get("type") != "parley.start":
             raise InvalidRequest(_FIRST)
@@ -170,6 +169,7 @@ class SocketCall:
             self._seen = self._loop.time()
             if isinstance(message, str):
                 reader.read(message)
+                await asyncio.sleep(0)  # thousands may lie in one packet, and others have calls too
             elif len(message) % 2:
                 self._outbox.put(refusal("invalid_request", "Sound is s16le: a message has an even number of bytes."))
             else:
