@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 
@@ -13,6 +14,8 @@ from app.dialogue.state import Item, Reply, Timer
 from app.dialogue.step import Step
 
 _LONG_NUMBER = 18
+_TOLD_BYTES = 200_000
+"""Of history, as it is sent: browsers close a data channel over which more than 256 KiB come at once."""
 _CLAUSE_END = re.compile(r"[.!?,;:。！？，；：]\s*")
 
 
@@ -94,13 +97,22 @@ def _number(item_id: str) -> int:
 
 def _tell_history(step: Step) -> None:
     state = step.state
-    items = [
-        {"id": item.id, "role": item.role, "text": item.text, "unheard": item.unheard}
-        for item in (*state.history, *state.typed)
-    ]
-    step.tell("parley.history", items=items)
+    step.tell("parley.history", items=_latest((*state.history, *state.typed)))
     reply = state.reply
     if reply is not None and reply.phrase is None and not reply.early:
         answers.tell_so_far(step, reply)
         if reply.heard_chars and not reply.silent:
             step.tell("parley.heard", response_id=reply.id, item_id=reply.id, chars=reply.heard_chars)
+
+
+def _latest(items: tuple[Item, ...]) -> list[dict[str, str]]:
+    """The end of the conversation, as much of it as one event can hold."""
+    told: list[dict[str, str]] = []
+    left = _TOLD_BYTES
+    for item in reversed(items):
+        fields = {"id": item.id, "role": item.role, "text": item.text, "unheard": item.unheard}
+        left -= len(json.dumps(fields)) + 1
+        if left < 0:
+            break
+        told.append(fields)
+    return told[::-1]

@@ -8,10 +8,17 @@ from app.dialogue.state import Item
 from app.dialogue.step import Step
 from app.telemetry.trace import TurnTrace
 
+_UNANSWERED = 64
+"""Messages that may be written before an answer is asked for."""
+
 
 def typed(step: Step, event: TypedText) -> None:
     if event.pinned and not remembering.may_pin(step.state, event.text):
         message = "Pinned messages may take half of the room for prompts (llm.context_tokens): this one is too long."
+        step.tell("error", error={"type": "invalid_request_error", "code": "invalid_request", "message": message})
+        return
+    if len(step.state.typed) >= _UNANSWERED:
+        message = f"{_UNANSWERED} messages wait to be answered: send response.create first."
         step.tell("error", error={"type": "invalid_request_error", "code": "invalid_request", "message": message})
         return
     item = Item(step.new_item_id(), "user", event.text.strip(), event.pinned)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ import pytest
 from app.audio.playout import Playout
 from app.dialogue.ports import LastHeard
 from app.dialogue.seat import Seat
+from app.dialogue.state import Item
 from app.errors import ResumeExpired, SessionLimit
+from app.transports.events import encode
 from tests.kit.script import MS_PER_CHAR, FakeLanguageModel, FakeRecognizer, Script
 from tests.kit.virtual_time import run_virtual
 
@@ -222,6 +225,21 @@ async def test_a_host_gives_a_session_only_to_its_token_and_a_waiting_one_makes_
         assert host.active == 1
         await third.close("done")
         await host.close()
+
+
+def test_of_a_conversation_that_is_too_long_for_one_event_the_end_is_told() -> None:
+    items = tuple(Item(f"item_{n}", "user" if n % 2 else "assistant", "\u4f60\u597d" * 200) for n in range(300))
+
+    async def conversation() -> None:
+        async with Script() as script:
+            script.session._state = replace(script.session.state, history=items)
+            page = Page()
+            script.session.take_up(page, None)
+            (told,) = page.told("parley.history")
+            assert 190_000 < len(encode(told)) < 201_000
+            assert [item["id"] for item in told["items"]] == [item.id for item in items[-len(told["items"]) :]]
+
+    run_virtual(conversation())
 
 
 async def test_many_who_come_at_once_do_not_share_the_place_of_one_that_makes_way() -> None:

@@ -67,3 +67,18 @@ def test_stopping_a_silent_answer_keeps_what_was_shown() -> None:
             assert script.told("response.done")[0]["response"]["status"] == "cancelled"
 
     run_virtual(conversation())
+
+
+def test_only_so_much_is_written_before_an_answer_is_asked_for() -> None:
+    async def conversation() -> None:
+        async with Script() as script:
+            for _ in range(100):
+                script.session.receive(TYPED)
+            assert len(script.session.state.typed) == 64
+            assert len(script.told("error")) == 36
+            assert "response.create" in script.told("error")[0]["error"]["message"]
+            script.session.receive({"type": "response.create"})
+            script.session.receive(TYPED)
+            assert len(script.session.state.typed) == 1
+
+    run_virtual(conversation())
