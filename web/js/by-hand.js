@@ -10,12 +10,15 @@ export class ByHand {
     this.#session = session;
   }
 
-  /** The person begins to speak; over a reply, that stops it. Without a microphone it asks for one. */
+  /**
+   * The person begins to speak; over a reply, that stops it, and a turn whose last sound the server waits for goes on.
+   * Without a microphone it asks for one.
+   */
   press() {
     const { phase, state, voiceIn, hasMicrophone } = this.#session;
     if (phase !== "call") return;
     if (!hasMicrophone) return void this.#session.toggleMicrophone();
-    if (state === "speaking" || state === "thinking") this.#session.stopReply();
+    if (state !== "listening") this.#session.stopReply();
     this.forget();
     voiceIn.muted = false;
     voiceIn.pressed = true;

@@ -1,5 +1,6 @@
 // The state in words and the buttons below it.
 
+import { keepFocus } from "./focus.js";
 import { setIcon } from "./icons.js";
 import { preferences } from "./preferences.js";
 import { text } from "./strings.js";
@@ -26,10 +27,13 @@ export class Controls {
     this.#session = session;
     this.#orb = orb;
     this.#talk.addEventListener("click", ({ detail }) => {
+      if (detail > 1) return; // A double click means what a click means; its second half would end the call.
       act.talk();
       // After a click with the mouse the space key must not end the call.
       if (detail > 0) this.#talk.blur();
     });
+    // A key that is held would begin and end calls by turns.
+    this.#talk.addEventListener("keydown", (event) => event.repeat && event.preventDefault());
     this.#mute.addEventListener("click", ({ detail }) => {
       act.mute();
       if (detail > 0) this.#mute.blur();
@@ -61,7 +65,7 @@ export class Controls {
     setText(at("state"), text(`state.${shown}`));
     setText(at("hint"), this.#hint(shown, microphone.mutedBySystem));
     at("way").hidden = transport !== "websocket";
-    this.#drawButtons(shown);
+    keepFocus(() => this.#drawButtons(shown), this.#talk);
     this.#tell(shown);
     this.#count();
   }
@@ -75,7 +79,7 @@ export class Controls {
     const { retryAt, voiceIn } = this.#session;
     if (shown === "muted" && mutedBySystem) return text("hint.mutedBySystem");
     if (shown === "full" && retryAt !== null) {
-      return text("hint.waiting", { seconds: Math.max(0, Math.ceil((retryAt - Date.now()) / 1000)) });
+      return text("hint.waiting", { seconds: Math.max(0, Math.ceil((retryAt - performance.now()) / 1000)) });
     }
     const mode = voiceIn.byHand ? `.${this.#mode}` : "";
     const keys = this.#pointer.matches ? ".keys" : "";
@@ -100,11 +104,11 @@ export class Controls {
     this.#anew.hidden = phase !== "left" && phase !== "elsewhere";
     const byHand = inCall && voiceIn.byHand;
     this.#press.hidden = !byHand;
-    this.#press.setAttribute("aria-pressed", String(voiceIn.pressed));
+    this.#press.toggleAttribute("data-on", voiceIn.pressed); // Its label tells the same, so it is no aria-pressed.
     setText(at("press-label"), text(`press.${this.#mode}${voiceIn.pressed ? ".on" : ""}`));
     this.#mute.hidden = !inCall || byHand;
     const listening = hasMicrophone && !voiceIn.muted && !microphone.mutedBySystem;
-    this.#mute.setAttribute("aria-pressed", String(!listening));
+    this.#mute.toggleAttribute("data-on", !listening);
     const muteLabel = text(!hasMicrophone ? "useMicrophone" : voiceIn.muted ? "unmute" : "mute");
     this.#mute.setAttribute("aria-label", muteLabel);
     this.#mute.title = this.#pointer.matches ? text("withKey", { what: muteLabel, key: text("key.space") }) : muteLabel;

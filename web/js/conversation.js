@@ -2,7 +2,7 @@
 //
 // An item: { id, role: "user" | "parley" | "notice" | "call", text, status, at, heard, silent, language, turn }.
 // `at` is when it came up, in ms since the epoch. `heard` counts code points, as the server does; a silent reply is
-// read and not heard. Status of a user item: "hearing", "pending", "done", "missed"; of a reply: "speaking",
+// read and not heard. Status of a user item: "hearing", "pending", "unsent", "done", "missed"; of a reply: "speaking",
 // "completed", "cancelled", "failed". The text of a "call" item is the key of its sentence.
 
 const MISSED_MS = 4000; // Speech that became no turn (a cough, a "mm-hm") leaves no empty bubble behind.
@@ -48,6 +48,11 @@ export class Conversation {
   /** What was typed and never confirmed, as after a lost connection. */
   unsent() {
     return [...this.items.values()].filter(({ status }) => status === "pending").map((item) => item.text);
+  }
+
+  /** What was typed and never confirmed belongs to no other call. */
+  drop() {
+    for (const item of [...this.items.values()]) if (item.status === "pending") this.#update(item, { status: "unsent" });
   }
 
   /** Nothing more will be heard or recognised of what is under way. */

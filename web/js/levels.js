@@ -33,9 +33,11 @@ export class Levels {
     return Math.min(1, Math.max(0, (db - FLOOR_DB) / (CEILING_DB - FLOOR_DB)));
   }
 
+  /** A context that is only suspended would keep the nodes of each call. */
   forget() {
     this.#meters.forEach(({ source }) => source.disconnect());
     this.#meters.clear();
-    this.#context?.suspend().catch(() => {});
+    this.#context?.close().catch(() => {});
+    this.#context = null;
   }
 }

@@ -4,6 +4,7 @@ import { mayGoOnAlone } from "./autoplay.js";
 import { Composer } from "./composer.js";
 import { Controls } from "./controls.js";
 import { Conversation } from "./conversation.js";
+import { keepFocus } from "./focus.js";
 import { Keepsake } from "./keepsake.js";
 import { listenToKeys } from "./keyboard.js";
 import { Latency } from "./latency/latency.js";
@@ -26,6 +27,10 @@ const at = (id) => document.getElementById(id);
 const hear = at("hear");
 
 adoptToken();
+// The address that the server printed, opened in this very tab: nothing is loaded again.
+addEventListener("hashchange", () => {
+  if (adoptToken() && problems.code === "wrong_token") again();
+});
 
 const keepsake = new Keepsake();
 const levels = new Levels();
@@ -49,6 +54,8 @@ const tools = new Tools(
 );
 const orb = new Orb(at("orb"), (side) => levels.read(side));
 
+const NO_MICROPHONE = new Set(["microphone_denied", "microphone_missing", "microphone_busy", "microphone_lost"]);
+
 let withMicrophone = true; // How the last call was begun: "Try again" begins another one like it.
 
 function begin({ microphone }) {
@@ -69,8 +76,12 @@ function goOn() {
 
 const again = () => begin({ microphone: withMicrophone });
 
-const problems = new ProblemCard(at("problem"), {
-  retry: again,
+const ways = {
+  // A microphone that could not be had again may be all that a call lacks.
+  retry: () => {
+    if (!session.active) again();
+    else if (!session.hasMicrophone) session.toggleMicrophone();
+  },
   reconnect: again,
   wait: ({ retryAfterS }) => session.waitForLine({ microphone: withMicrophone, retryAfterS }),
   takeBack: goOn,
@@ -83,7 +94,8 @@ const problems = new ProblemCard(at("problem"), {
     if (session.phase === "full") session.dismiss();
     at("talk").focus();
   },
-});
+};
+const problems = new ProblemCard(at("problem"), ways, at("talk"));
 
 const controls = new Controls(session, orb, {
   talk: () => {
@@ -143,7 +155,7 @@ session.addEventListener("change", () => {
   if (phase !== lastPhase) phaseChanged(lastPhase, phase);
   lastPhase = phase;
   stayAwake();
-  if (session.hasMicrophone && problems.code === "microphone_lost") problems.hide();
+  if (session.hasMicrophone && NO_MICROPHONE.has(problems.code)) problems.hide();
   controls.draw();
   tools.draw();
 });
@@ -167,7 +179,9 @@ session.addEventListener("anew", () => {
   conversation.begin("newAfterLoss");
   conversation.unsent().forEach((words) => session.say(words));
 });
+session.addEventListener("dropped", () => conversation.drop());
 session.addEventListener("blocked", () => {
+  if (hear.hidden) controls.announce(text("tapToHear"));
   hear.hidden = false;
 });
 recording.addEventListener("problem", ({ detail }) => problems.show(detail));
@@ -177,7 +191,7 @@ recording.addEventListener("change", () => {
   recorded = recording.on;
 });
 hear.addEventListener("click", () => {
-  hear.hidden = true;
+  keepFocus(() => (hear.hidden = true), at("talk"));
   session.hear();
 });
 

@@ -1,5 +1,6 @@
 // A problem, in words, with the ways on as buttons.
 
+import { keepFocus } from "./focus.js";
 import { icon } from "./icons.js";
 import { setToken } from "./server.js";
 import { text } from "./strings.js";
@@ -33,11 +34,14 @@ const LABELS = { microphone: "action.retry" };
 export class ProblemCard {
   #el;
   #actions;
+  #next;
   #problem = null;
 
-  constructor(el, actions) {
+  /** `next` has the keyboard's focus once the card is gone. */
+  constructor(el, actions, next) {
     this.#el = el;
     this.#actions = actions;
+    this.#next = next;
   }
 
   /** What is shown now; "" if nothing is. */
@@ -54,15 +58,17 @@ export class ProblemCard {
     const body = document.createElement("p");
     body.textContent = text(`${code}.text`);
     words.append(title, body, code === "wrong_token" ? this.#tokenForm() : this.#ways(problem));
-    this.#el.replaceChildren(icon("i-warn"), words);
+    keepFocus(() => this.#el.replaceChildren(icon("i-warn"), words), this.#next);
     this.#el.dataset.code = code;
     this.#el.hidden = false;
   }
 
   hide() {
     this.#problem = null;
-    this.#el.hidden = true;
-    this.#el.replaceChildren();
+    keepFocus(() => {
+      this.#el.hidden = true;
+      this.#el.replaceChildren();
+    }, this.#next);
   }
 
   /** Draw again, after a change of language. */

@@ -21,7 +21,8 @@ export class Recorder extends EventTarget {
   #pieces = [];
   #bytes = 0;
   extension;
-  startedAt = Date.now();
+  startedAt = new Date();
+  #startedMs = performance.now(); // The clock on the wall may be set meanwhile.
 
   constructor() {
     super();
@@ -33,6 +34,10 @@ export class Recorder extends EventTarget {
     this.#media.addEventListener("dataavailable", ({ data }) => this.#take(data));
     this.#media.addEventListener("error", () => this.dispatchEvent(new Event("stopped")));
     this.#media.start(PIECE_MS);
+  }
+
+  get seconds() {
+    return (performance.now() - this.#startedMs) / 1000;
   }
 
   /** Record `microphone` and `voice` (streams or null) from now on. */

@@ -34,7 +34,7 @@ export class Recording extends EventTarget {
   }
 
   get seconds() {
-    return this.on ? Math.floor((Date.now() - this.#recorder.startedAt) / 1000) : 0;
+    return this.on ? Math.floor(this.#recorder.seconds) : 0;
   }
 
   /** Begin, or end and keep. */
@@ -49,8 +49,8 @@ export class Recording extends EventTarget {
     this.#recorder = null;
     this.#wanted = false;
     this.#session.send({ type: "parley.recording", event_id: ASKED, on: false });
-    const seconds = Math.round((Date.now() - recorder.startedAt) / 1000);
-    const name = fileName(recorder.extension, new Date(recorder.startedAt));
+    const seconds = Math.round(recorder.seconds);
+    const name = fileName(recorder.extension, recorder.startedAt);
     this.#changed();
     const blob = await recorder.stop();
     if (blob.size) this.kept = { blob, name, seconds };
@@ -96,6 +96,8 @@ export class Recording extends EventTarget {
     if (this.#session.phase !== "call") return;
     const begins = !this.#inCall;
     this.#inCall = true;
+    // The server that the page has come back to may be another one, which allows no recording.
+    if (this.on && !this.available) this.stop();
     if (this.on) this.#recorder.hear(this.#session.streams);
     // A session that was taken up by another transport has to agree again.
     if (this.available && (this.#wanted || (begins && preferences.get("record")))) this.#ask();

@@ -6,14 +6,15 @@ const SPOKEN = new Set(["user", "parley", "notice"]);
 
 /** A reply's text in two: what was heard (or read), and the rest. */
 export function halves({ text: reply, heard, status }) {
-  if (status === "completed" || status === "speaking") return [reply, ""];
+  if (status === "completed") return [reply, ""];
   const letters = Array.from(reply);
   return [letters.slice(0, heard).join(""), letters.slice(heard).join("")];
 }
 
 /** One item as one paragraph; what was not heard is in brackets. */
 export function itemText(item) {
-  if (item.role !== "parley") return item.text;
+  if (item.status === "unsent") return `${item.text} [${text("unsent")}]`;
+  if (item.role !== "parley" || item.status === "speaking") return item.text; // What is to come is not lost.
   const [heard, unheard] = halves(item);
   return unheard.trim() ? `${heard.trimEnd()} [${text("unheard")} ${unheard.trim()}]`.trim() : heard;
 }
@@ -33,7 +34,10 @@ export function asText(items) {
 export function asJson(items, { model = "" } = {}) {
   const described = saidItems(items).map((item) => {
     const base = { id: item.id, role: item.role === "parley" ? "assistant" : item.role, at: new Date(item.at).toISOString() };
-    if (item.role !== "parley") return { ...base, text: item.text, ...(item.language && { language: item.language }) };
+    if (item.role !== "parley") {
+      const delivered = item.status === "unsent" ? { delivered: false } : {};
+      return { ...base, text: item.text, ...delivered, ...(item.language && { language: item.language }) };
+    }
     const [heard, unheard] = halves(item);
     return {
       ...base,

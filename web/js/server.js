@@ -4,6 +4,7 @@ import { Problem } from "./problem.js";
 
 const STORED = "parley.token";
 const TIMEOUT_MS = 15000;
+const FAREWELL_MS = 2000;
 
 let token = "";
 
@@ -24,7 +25,7 @@ export function setToken(value) {
   }
 }
 
-/** Take the token out of the address (#token=...), so that it stays out of history and shared links. */
+/** Take the token out of the address (#token=...), so that it stays out of history and shared links; false if there is none. */
 export function adoptToken() {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
   if (given) {
@@ -33,6 +34,7 @@ export function adoptToken() {
   } else if (!token) {
     token = readStored();
   }
+  return given !== null && given !== "";
 }
 
 const headers = (extra = {}) => (token ? { ...extra, Authorization: `Bearer ${token}` } : extra);
@@ -117,10 +119,14 @@ const urlSafe = (text) =>
 export const protocols = () => ["parley", ...(token ? [`parley.token.${urlSafe(token)}`] : [])];
 
 // Both outlive the page, and mostly nobody waits for them.
-const away = (path) => fetch(path, { method: "DELETE", headers: headers(), keepalive: true }).catch(() => {});
+const away = (path, extra) => fetch(path, { method: "DELETE", headers: headers(extra), keepalive: true }).catch(() => {});
 
 /** Tell the server that the call is over. */
 export const hangUp = (callId) => away(`calls/${encodeURIComponent(callId)}`);
 
 /** Tell the server that the page goes away, and may come back for its session. */
 export const leave = (callId) => away(`calls/${encodeURIComponent(callId)}?leave=1`);
+
+/** Tell the server that nobody will come back for the session of `resumeToken`; waits for its answer, but not for long. */
+export const endSession = (resumeToken) =>
+  Promise.race([away("sessions", { "x-resume-token": resumeToken }), new Promise((resolve) => setTimeout(resolve, FAREWELL_MS))]);

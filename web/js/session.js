@@ -4,7 +4,7 @@ import { ByHand } from "./by-hand.js";
 import { connect } from "./connect.js";
 import { preferences, sessionChange, sessionOptions } from "./preferences.js";
 import { asProblem, Problem } from "./problem.js";
-import { configuration } from "./server.js";
+import { configuration, endSession } from "./server.js";
 import { VoiceIn } from "./voice-in.js";
 import { delays, pauseUnlessBack } from "./waiting.js";
 
@@ -16,7 +16,7 @@ const RETRY_S = 5;
 /**
  * Events: "change" (phase, state or microphone changed), "message" (detail: server event), "problem" (detail: Problem),
  * "blocked" (the browser refused to play sound), "streams" (`microphone` or `voice` is another one now),
- * "anew" (the call that was left could not be taken up: this is a new one).
+ * "anew" (the call that was left could not be taken up: this is a new one), "dropped" (what was typed and not sent will not be).
  */
 export class Session extends EventTarget {
   phase = "idle";
@@ -24,7 +24,7 @@ export class Session extends EventTarget {
   config = {};
   voiceIn = new VoiceIn();
   byHand = new ByHand(this);
-  /** In phase "full": the moment of the next try in ms since the epoch; null until the person asks to wait. */
+  /** In phase "full": the moment of the next try, on the clock of performance.now(); null until the person asks to wait. */
   retryAt = null;
   #attempt = null;
   #call = null;
@@ -32,6 +32,7 @@ export class Session extends EventTarget {
   #keepsake;
   #heard = null;
   #resuming = false;
+  #before = "left"; // The phase from which a call was gone on with.
   #queue = [];
   #audio;
   #levels;
@@ -46,6 +47,8 @@ export class Session extends EventTarget {
     this.microphone.addEventListener("problem", ({ detail }) => this.#report(detail));
     this.microphone.addEventListener("track", () => this.#microphoneChanged());
     const look = () => this.#call?.check?.();
+    // A phone call or unplugged headphones may halt what plays; the browser does not begin again by itself.
+    audio.addEventListener("pause", () => this.phase === "call" && this.#play(audio.srcObject));
     addEventListener("online", look);
     document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && look());
   }
@@ -86,10 +89,14 @@ export class Session extends EventTarget {
   /** Begin a call; must be called inside a click or key press, or browsers will not play sound. */
   async start({ microphone }) {
     if (this.active) return;
+    // The call that waits for this tab would hold a place that the new one may need.
+    const ended = this.phase === "left" ? endSession(this.resumeToken) : null;
+    if (ended) this.#drop();
     this.#keepsake.forget();
     const attempt = this.#begin(microphone ? "permission" : "connecting");
     try {
       await this.#prepare(microphone);
+      await ended;
       if (this.#attempt !== attempt) return;
       this.#enter("connecting");
       await this.#connect(attempt);
@@ -109,7 +116,7 @@ export class Session extends EventTarget {
       await this.#prepare(microphone);
       while (this.#attempt === attempt) {
         const waitMs = (retryAfterS ?? RETRY_S) * 1000;
-        this.retryAt = Date.now() + waitMs;
+        this.retryAt = performance.now() + waitMs;
         this.#enter("full");
         await pauseUnlessBack(waitMs);
         if (this.#attempt === attempt && (await this.#lineFree(attempt))) return;
@@ -127,7 +134,9 @@ export class Session extends EventTarget {
     if (this.active || !kept) return;
     this.#heard = kept.heard ?? null;
     this.#resuming = true;
+    this.#before = this.phase;
     const attempt = this.#begin(kept.microphone ? "permission" : "reconnecting");
+    this.voiceIn.muted = kept.muted ?? false; // Nobody is heard who had muted themselves before the refresh.
     // Without a microphone the call goes on all the same: one can type.
     await this.#prepare(kept.microphone).catch((error) => this.#report(asProblem(error)));
     if (this.#attempt === attempt) await this.#comeBack(attempt);
@@ -138,16 +147,19 @@ export class Session extends EventTarget {
     if (this.phase === "elsewhere" || !this.#keepsake.call) return;
     // A call that is just being taken up may not have its microphone back yet.
     const microphone = this.phase === "call" ? this.hasMicrophone : this.#keepsake.call.microphone;
-    if (this.active) this.#keepsake.keep({ microphone, heard: this.#heard, items });
-    this.#call?.leave();
+    if (this.active) this.#keepsake.keep({ microphone, muted: this.voiceIn.muted, heard: this.#heard, items });
+    (this.#call ?? this.#dialling)?.leave();
     if (this.active) this.#finish("left");
   }
 
   end() {
     if (!this.active) return;
+    // Not gone on with after all: it still waits.
+    if (this.phase === "permission" && this.#keepsake.call) return void this.#finish(this.#before);
     const phase = this.phase === "call" || this.phase === "reconnecting" ? "ended" : "idle";
-    this.#call?.close();
-    this.#queue.length = 0;
+    if (this.#call) this.#call.close();
+    else if (this.#keepsake.call) endSession(this.resumeToken);
+    this.#drop();
     this.#keepsake.forget();
     this.#finish(phase);
   }
@@ -182,7 +194,7 @@ export class Session extends EventTarget {
 
   /** Pause or go on; in a call without a microphone, ask for one. */
   async toggleMicrophone() {
-    if (this.phase !== "call") return;
+    if (this.phase !== "call" && this.phase !== "reconnecting") return;
     if (this.hasMicrophone) this.voiceIn.muted = !this.voiceIn.muted;
     else await this.microphone.open().catch((error) => this.#report(asProblem(error)));
   }
@@ -215,7 +227,10 @@ export class Session extends EventTarget {
     if (this.#attempt !== attempt) return;
     // A session that is taken up has its options already.
     const session = resume ? undefined : sessionOptions(this.config);
-    const listen = (call) => this.#listen((this.#dialling = call));
+    const listen = (call) => {
+      if (this.#attempt !== attempt) throw new Problem("cancelled"); // While the way before this one was tried.
+      this.#listen((this.#dialling = call));
+    };
     const call = await connect(this.config, this.microphone.track, { session, resume, listen });
     if (this.#attempt !== attempt) return call.close();
     this.#call = call;
@@ -247,7 +262,7 @@ export class Session extends EventTarget {
       this.#comeBack((this.#attempt = Symbol("attempt")));
       return;
     }
-    this.#queue.length = 0;
+    this.#drop();
     if (problem.code === "replaced") {
       this.#keepsake.keep({ microphone: this.hasMicrophone, heard: null });
       this.#keepsake.hide();
@@ -290,6 +305,7 @@ export class Session extends EventTarget {
       await pauseUnlessBack(ms);
       if (this.#attempt !== attempt) return;
     }
+    this.#drop();
     this.#keepsake.forget();
     this.#finish("ended");
     this.#report(PASSING.has(problem.code) && !FULL.has(problem.code) ? new Problem("connection_lost") : problem);
@@ -354,6 +370,11 @@ export class Session extends EventTarget {
     this.#audio.srcObject = null;
     this.#levels.forget();
     this.#enter(phase);
+  }
+
+  #drop() {
+    this.#queue.length = 0;
+    this.dispatchEvent(new Event("dropped"));
   }
 
   #enter(phase) {

@@ -116,6 +116,8 @@ export class SocketCall extends EventTarget {
     this.#capture = new AudioWorkletNode(context, "parley-capture", { ...mono, numberOfOutputs: 0 });
     this.#capture.port.onmessage = ({ data }) => this.#sendSound(data);
     this.#playback = new AudioWorkletNode(context, "parley-playback", { numberOfInputs: 0, outputChannelCount: [1] });
+    // A worklet that breaks stays silent for good: a new connection has new ones.
+    for (const node of [this.#capture, this.#playback]) node.onprocessorerror = () => this.#lose(new Problem("connection_lost"));
     this.#playback.port.onmessage = ({ data }) => (this.#aheadMs = data);
     const destination = new MediaStreamAudioDestinationNode(context, { channelCount: 1 });
     this.#playback.connect(destination);

@@ -1,5 +1,6 @@
 // What can be done with a conversation: copy it, download it, record it.
 
+import { keepFocus } from "./focus.js";
 import { setIcon } from "./icons.js";
 import { duration } from "./recording.js";
 import { asJson, asText, download, fileName } from "./saving.js";
@@ -31,6 +32,7 @@ async function write(words) {
 }
 
 function writeOldWay(words) {
+  const focused = document.activeElement;
   const area = document.createElement("textarea");
   area.value = words;
   area.className = "hidden";
@@ -38,6 +40,7 @@ function writeOldWay(words) {
   area.select();
   const done = document.execCommand("copy");
   area.remove();
+  focused?.focus();
   return done;
 }
 
@@ -78,9 +81,13 @@ export class Tools {
   }
 
   draw() {
+    keepFocus(() => this.#draw(), at("talk"));
+  }
+
+  #draw() {
     const { on, available, kept } = this.#recording;
     at("record").hidden = !on && !available;
-    at("record").setAttribute("aria-pressed", String(on));
+    at("record").toggleAttribute("data-on", on);
     const label = text(on ? "recordStop" : "record");
     at("record").title = label;
     at("record").setAttribute("aria-label", label);

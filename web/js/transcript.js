@@ -88,6 +88,7 @@ export class Transcript {
     if (item.role === "user") return { el, draw: userRow(el, copy) };
     if (item.role === "parley") return { el, draw: replyRow(el, copy) };
     const line = make("span", "line");
+    line.dir = "auto";
     el.append(line);
     return { el, draw: ({ role, text: said }) => void (line.textContent = role === "call" ? text(said) : said) };
   }
@@ -105,8 +106,12 @@ function copyButton(copy) {
 
 function userRow(el, copy) {
   const said = make("p", "said");
-  el.append(make("span", "hidden", text("you")), said, copy);
-  return ({ text: words, status }) => {
+  const unsent = make("p", "unsent");
+  said.dir = "auto";
+  el.append(make("span", "hidden", text("you")), said, unsent, copy);
+  return ({ text: words, status, language }) => {
+    if (language) said.lang = language;
+    unsent.textContent = status === "unsent" ? text("unsent") : "";
     if (status === "hearing") {
       const dots = make("span", "dots");
       dots.setAttribute("role", "img");
@@ -121,6 +126,7 @@ function userRow(el, copy) {
 
 function replyRow(el, copy) {
   const said = make("p", "said");
+  said.dir = "auto";
   const row = make("div", "foot");
   const foot = make("div", "facts");
   const more = make("div", "more"); // What other parts of the page know of this reply.

@@ -75,11 +75,12 @@ export class TurnView {
     button.type = "button";
     button.title = text("latency.saveTitle");
     button.addEventListener("click", async () => {
-      button.disabled = true;
+      if (button.hasAttribute("aria-disabled")) return;
+      button.setAttribute("aria-disabled", "true"); // Disabled, it would lose the focus.
       said.textContent = text("latency.saving");
       const code = await this.#save();
       said.textContent = text(has(`latency.${code}`) ? `latency.${code}` : `${code}.text`);
-      button.disabled = false;
+      button.removeAttribute("aria-disabled");
     });
     row.append(button, said);
     return row;
