@@ -144,7 +144,7 @@ class Conversation:
         self._view.event(printable(event))
 
     def _interrupt(self) -> None:
-        if self._session is not None and self._state in ("speaking", "thinking"):
+        if self._session is not None and self._state in ("hearing", "speaking", "thinking"):
             self._session.receive({"type": "response.cancel"})
 
     def _commit(self) -> None:

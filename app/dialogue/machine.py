@@ -77,6 +77,7 @@ def _apply(step: Step, event: Event) -> None:
         case AnswerRequested():
             typed.answer_requested(step, event)
         case StopRequested():
+            manual.pressed(step)
             replies.interrupt(step)
         case Committed():
             manual.commit(step)

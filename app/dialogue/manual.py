@@ -20,6 +20,13 @@ def commit(step: Step) -> None:
         _end_turn(step)
 
 
+def pressed(step: Step) -> None:
+    """The button, if there is one: before the last of their words has come the turn that was to be over goes on."""
+    utterance = step.state.utterance
+    if step.state.manual and utterance is not None and utterance.speaking:
+        step.clear_timers(Timer.COMMIT)
+
+
 def paused(step: Step) -> None:
     """Speech has stopped: if the button was let go of, that was all."""
     if Timer.COMMIT in step.state.timers:

@@ -111,3 +111,23 @@ def test_the_manner_can_be_changed_in_mid_call() -> None:
             assert script.phase == "hearing"
 
     run_virtual(conversation())
+
+
+def test_who_presses_again_before_their_last_word_has_come_goes_on_with_the_turn() -> None:
+    async def conversation() -> None:
+        asr = FakeRecognizer(["what time is it in Lima"])
+        async with Script(asr=asr, llm=FakeLanguageModel(replies=[["Noon."]]), options=MANUAL) as script:
+            await script.speak(0.6)
+            script.session.receive(COMMIT)
+            await script.wait(0.06)
+            assert script.phase == "hearing"
+            script.session.receive({"type": "response.cancel"})
+            await script.speak(1.5)
+            assert script.phase == "hearing"
+            script.session.receive(COMMIT)
+            await script.until(lambda: len(script.history) == 2)
+            assert script.history[0] == ("user", "what time is it in Lima")
+            assert asr.calls[-1] >= 2.2 * 16_000, "all of it was heard"
+            assert len(script.told("input_audio_buffer.committed")) == 1
+
+    run_virtual(conversation())
