@@ -14,7 +14,7 @@ import logging
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDisconnected
 
 from app.config.settings import ServerSettings
 from app.errors import InvalidRequest, ParleyError
@@ -64,6 +64,10 @@ class Checks:
         return JSONResponse({"sdp": answer.sdp, "type": answer.type}, headers={"cache-control": "no-store"})
 
     async def socket(self, socket: WebSocket) -> None:
+        with contextlib.suppress(WebSocketDisconnect, WebSocketDisconnected):  # the client may go at any moment
+            await self._serve(socket)
+
+    async def _serve(self, socket: WebSocket) -> None:
         await socket.accept(SUBPROTOCOL if SUBPROTOCOL in socket.scope["subprotocols"] else None)
         if self._sockets >= SOCKETS_AT_ONCE:
             await socket.close(_TRY_AGAIN_LATER, f"{SOCKETS_AT_ONCE} self-tests are running; try again in a moment.")
@@ -73,10 +77,7 @@ class Checks:
             async with asyncio.timeout(SOCKET_LIFE_S):
                 await _echo(socket)
         except TimeoutError:
-            with contextlib.suppress(RuntimeError):  # closed by the client in the same moment
-                await socket.close(_POLICY, f"A self-test may take {SOCKET_LIFE_S:.0f} s.")
-        except WebSocketDisconnect:
-            pass
+            await socket.close(_POLICY, f"A self-test may take {SOCKET_LIFE_S:.0f} s.")
         finally:
             self._sockets -= 1
 

@@ -9,13 +9,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.config import Settings
-from app.errors import TurnNotKept
-from app.server.replies import error_response
+from app.errors import Overloaded, TurnNotKept
+from app.server.replies import error_response, from_parley_error
 from app.telemetry.turns import KeptTurns
 from app.telemetry.turns.bundle import bundle
 from app.telemetry.turns.config import open_settings
 
 TOKEN_HEADER = "x-resume-token"
+_ASKED_AT_ONCE = 8
 
 
 class Turns:
@@ -26,6 +27,7 @@ class Turns:
         self._settings = settings
         self._at_work = asyncio.Lock()
         """One file is made at a time: compressing sound takes a core from those who talk."""
+        self._asked = 0
 
     @property
     def routes(self) -> list[Route]:
@@ -37,8 +39,14 @@ class Turns:
             saved = self._kept.find(token, response_id)
         except TurnNotKept as error:
             return error_response(404, error.code, str(error))
-        async with self._at_work:
-            content = await asyncio.to_thread(bundle, saved, open_settings(self._settings))
+        if self._asked >= _ASKED_AT_ONCE:
+            return from_parley_error(Overloaded("Several turns are being saved; try again.", retry_after_s=2.0))
+        self._asked += 1
+        try:
+            async with self._at_work:
+                content = await asyncio.to_thread(bundle, saved, open_settings(self._settings))
+        finally:
+            self._asked -= 1
         name = "".join(char for char in response_id if char.isascii() and (char.isalnum() or char in "_-"))
         headers = {"content-disposition": f'attachment; filename="parley-{name}.zip"', "cache-control": "no-store"}
         return Response(content, media_type="application/zip", headers=headers)

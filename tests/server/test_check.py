@@ -10,11 +10,13 @@ import httpx
 import pytest
 from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 from starlette.testclient import TestClient, WebSocketDenialResponse
-from starlette.websockets import WebSocketDisconnect
+from starlette.types import Message
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from app.config.settings import Settings
-from app.server import create_app
+from app.server import check, create_app
 from app.server.check import SOCKETS_AT_ONCE
+from app.telemetry.metrics import Metrics
 from app.transports.webrtc import WebRtcCalls, probe
 from tests.kit.browser import loopback_media
 from tests.kit.scripted_session import ScriptedHost
@@ -182,3 +184,19 @@ def test_the_socket_is_guarded_as_a_call_is() -> None:
             ):
                 pass
             assert refused.value.status_code in (401, 403)
+
+
+async def test_a_client_that_goes_before_it_is_answered_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "SOCKETS_AT_ONCE", 0)
+    came = asyncio.Queue[Message]()
+    came.put_nowait({"type": "websocket.connect"})
+    sent: list[str] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message["type"])
+        if message["type"] == "websocket.close":
+            raise OSError("gone")
+
+    scope = {"type": "websocket", "path": "/check/socket", "headers": [], "subprotocols": ["parley"]}
+    await check.Checks(Settings().server, Metrics()).socket(WebSocket(scope, came.get, send))
+    assert sent == ["websocket.accept", "websocket.close"]

@@ -76,3 +76,19 @@ def test_the_servers_token_and_origin_are_asked_for_first() -> None:
     assert ask(MINE, server=locked, x_resume_token="mine").status_code == 401
     assert ask(MINE, server=locked, x_resume_token="mine", authorization="Bearer s3cret").status_code == 200
     assert ask(MINE, x_resume_token="mine", origin="https://evil.example").status_code == 403
+
+
+async def test_files_are_made_one_after_the_other_and_only_so_many_are_waited_for() -> None:
+    kept = KeptTurns(8)
+    tape = kept.tape("mine", asyncio.get_running_loop().time)
+    assert tape is not None
+    tape.begin()
+    tape.hear(np.ones(320, np.int16))
+    tape.turn_done("item_2", dict, 0)
+    app = create_app(Settings(), calls=NoCalls(), turns=kept)  # type: ignore[arg-type]
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        asked = [client.get(MINE, headers={"x-resume-token": "mine"}) for _ in range(20)]
+        found = [response.status_code for response in await asyncio.gather(*asked)]
+        assert found.count(200) >= 8
+        assert set(found) == {200, 503}
+        assert (await client.get(MINE, headers={"x-resume-token": "mine"})).status_code == 200
