@@ -23,6 +23,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from app.config import Settings
 from app.config.settings import ServerSettings
 from app.server import create_app, find_certificate
+from app.server.websocket_protocol import BoundedWebSocket
 from app.telemetry.metrics import Metrics
 from app.transports.webrtc import WebRtcCalls
 from tests.kit.page_server import PageServer, page_server
@@ -266,6 +267,31 @@ async def test_a_client_that_takes_nothing_has_at_most_half_a_second_pulled_for_
             connection.transport.abort()
         await gone(session)
         assert session.left
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["http", "https"])
+async def test_a_client_that_sends_much_at_once_is_read_in_small_pieces_between_which_others_come(
+    secure: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    data_received = BoundedWebSocket.data_received
+
+    def measured(protocol: BoundedWebSocket, data: bytes) -> None:
+        read.append(len(data))
+        data_received(protocol, data)
+
+    monkeypatch.setattr(BoundedWebSocket, "data_received", measured)
+    certificate = find_certificate(ServerSettings(), tmp_path) if secure else None
+    trust = ssl.create_default_context(cafile=certificate.path) if certificate else None
+    async with page_server(ScriptedHost(), certificate=certificate) as server, client(server, ssl=trust) as talking:
+        for number in range(6):
+            await talking.send({"type": "parley.ping", "id": f"{number}" * 60_000})
+        await talking.send({"type": "parley.ping", "id": "last"})
+        async with asyncio.timeout(5):
+            while not any(event.get("id") == "last" for event in talking.events):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    assert sum(read) > 360_000
+    assert max(read) <= (20 if secure else 4) * 1024, "of TLS a record at a time"
 
 
 async def test_when_the_server_stops_each_client_is_told_before_its_connection_ends() -> None:
