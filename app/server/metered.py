@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from app.audio.frames import FRAME_MS
@@ -16,6 +17,7 @@ class MeteredHost:
     def __init__(self, host: SessionHost, metrics: Metrics) -> None:
         self._host = host
         self._metrics = metrics
+        self._following: set[asyncio.Task[None]] = set()
 
     @property
     def active(self) -> int:
@@ -25,30 +27,31 @@ class MeteredHost:
         return self._host.options(given)
 
     async def open(self, send: EventSink, *, transport: str, options: SessionOptions | None = None) -> ConversationPort:
-        sink = _CountingSink(send, self._metrics)
-        sink.port = await self._host.open(sink, transport=transport, options=options)
+        port = await self._host.open(self._counting(send), transport=transport, options=options)
         self._metrics.sessions.labels(transport).inc()
-        return sink.port
+        return self._followed(port)
 
     async def resume(
         self, token: str, send: EventSink, *, transport: str, heard: LastHeard | None = None
     ) -> ConversationPort:
-        sink = _CountingSink(send, self._metrics)
-        sink.port = await self._host.resume(token, sink, transport=transport, heard=heard)
-        return sink.port
+        port = await self._host.resume(token, self._counting(send), transport=transport, heard=heard)
+        return self._followed(port)
 
-    async def end(self, token: str) -> None:
-        await self._host.end(token)
+    def _counting(self, send: EventSink) -> EventSink:
+        def sink(event: WireEvent) -> None:
+            self._metrics.observe(event)
+            send(event)
 
+        return sink
 
-class _CountingSink:
-    def __init__(self, send: EventSink, metrics: Metrics) -> None:
-        self.port: ConversationPort | None = None
-        self._send = send
-        self._metrics = metrics
+    def _followed(self, port: ConversationPort) -> ConversationPort:
+        task = asyncio.get_running_loop().create_task(self._follow(port), name=f"count {port.id}")
+        self._following.add(task)
+        task.add_done_callback(self._following.discard)
+        return port
 
-    def __call__(self, event: WireEvent) -> None:
-        self._metrics.observe(event)
-        if event.get("type") == "parley.closed" and event.get("reason") != "replaced" and self.port is not None:
-            self._metrics.underruns.inc(self.port.underruns * FRAME_MS / 1000)
-        self._send(event)
+    async def _follow(self, port: ConversationPort) -> None:
+        """A session may have several ports one after the other, and its last client may be lost before it ends."""
+        before = port.underruns
+        await port.wait_closed()
+        self._metrics.underruns.inc((port.underruns - before) * FRAME_MS / 1000)

@@ -67,7 +67,7 @@ class Metrics:
         self.notices = Counter("parley_notices", "Lines spoken by Parley itself", ["code"], registry=self.registry)
         self.underruns = Counter(
             "parley_underrun_seconds",
-            "Time for which replies in mid-speech had no sound ready, in sessions that are over",
+            "Time for which replies in mid-speech had no sound ready, in connections that are over",
             registry=self.registry,
         )
         self.loop_lag = Gauge(

@@ -18,7 +18,7 @@ from app.server.signalling import BODY_LIMIT
 from app.telemetry.metrics import Metrics
 from app.transports.start import AFRESH, Start
 from tests.kit.script import FakeRecognizer, FakeVoice
-from tests.kit.scripted_session import ScriptedHost
+from tests.kit.scripted_session import ScriptedHost, ScriptedSeat
 
 OFFER = {"sdp": "v=0\r\no=- 1 1 IN IP4 0.0.0.0\r\n", "type": "offer"}
 
@@ -389,3 +389,21 @@ async def test_metrics_count_sessions_turns_latencies_and_errors() -> None:
         'parley_stage_seconds_bucket{le="0.75",stage="voice_to_voice"} 0.0',
     } <= lines
     assert len(told) == 7, "every event also reached the client"
+
+
+async def test_gaps_in_replies_are_counted_once_however_often_a_client_is_lost_and_comes_back() -> None:
+    metrics, scripted = Metrics(), ScriptedHost()
+    host = MeteredHost(scripted, metrics)
+    first = await host.open(lambda event: None, transport="webrtc")
+    assert isinstance(first, ScriptedSeat)
+    await asyncio.sleep(0)
+    first.underruns = 50
+    second = await host.resume(first.resume_token, lambda event: None, transport="websocket")
+    assert isinstance(second, ScriptedSeat)
+    second.underruns = 50  # they are the session's
+    await asyncio.sleep(0.01)
+    second.underruns = 75
+    await second.leave()
+    await asyncio.sleep(0.01)
+    assert "parley_underrun_seconds_total 1.5" in metrics.render().decode()
+    assert 'parley_sessions_total{transport="websocket"}' not in metrics.render().decode()
