@@ -37,6 +37,9 @@ class MeteredHost:
         port = await self._host.resume(token, self._counting(send), transport=transport, heard=heard)
         return self._followed(port)
 
+    async def end(self, token: str) -> None:
+        await self._host.end(token)
+
     def _counting(self, send: EventSink) -> EventSink:
         def sink(event: WireEvent) -> None:
             self._metrics.observe(event)
