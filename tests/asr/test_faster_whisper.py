@@ -12,7 +12,7 @@ import pytest
 from app.asr.faster_whisper import FasterWhisperRecognizer
 from app.catalog import model_path
 from app.config.settings import AsrSettings, RuntimeSettings
-from app.errors import ModelError, Overloaded
+from app.errors import ModelError, Overloaded, StageError
 from tests.kit.sounds import babble, beats, breath, clicks, cough, fan, hiss, music, pink, silence, typing
 from tests.kit.speech import recording, say, sounding
 
@@ -253,3 +253,13 @@ async def test_loading_reports_what_it_cost_and_a_missing_file_is_named(hear, tm
     with pytest.raises(ModelError, match=r"model\.bin.*models pull"):
         await empty.load()
     await empty.close()
+
+
+async def test_a_language_that_whisper_does_not_know_fails_its_speaker_and_nobody_else(rested):
+    there, strange = await asyncio.gather(
+        rested.transcribe(say("What time is it?"), language="en"),
+        rested.transcribe(say("What time is it?"), language="zz"),
+        return_exceptions=True,
+    )
+    assert words(there.text) == ["what", "time", "is", "it"]
+    assert isinstance(strange, StageError)
