@@ -19,7 +19,14 @@ from numpy.typing import NDArray
 
 from app.audio.wav import read_wav, write_wav
 from app.config.settings import AudioSettings
-from app.transports.microphone import DeviceError, MicrophoneTransport, NoDeviceError, describe_devices, find_device
+from app.transports.microphone import (
+    AmbiguousDevice,
+    DeviceError,
+    MicrophoneTransport,
+    NoDeviceError,
+    describe_devices,
+    find_device,
+)
 from app.transports.microphone.devices import portaudio, rescan
 from tests.kit.listening import Ear, word_error_rate
 from tests.kit.recording_session import RecordingSession
@@ -220,6 +227,32 @@ def test_devices_are_found_by_index_and_by_part_of_their_name(sound: VirtualSoun
         find_device("loud hailer", "output")
 
 
+def test_what_may_be_several_devices_is_refused_with_their_names(
+    sound: VirtualSound, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cards(*names: str) -> None:
+        shown = [
+            {
+                "index": index,
+                "name": name,
+                "max_input_channels": 1,
+                "max_output_channels": 2,
+                "default_samplerate": 48e3,
+            }
+            for index, name in enumerate(names)
+        ]
+        monkeypatch.setattr(portaudio(), "query_devices", lambda: shown)
+
+    cards("USB headset", "USB camera", "Card")
+    with pytest.raises(AmbiguousDevice, match=r"--device: 'usb' may be 0 'USB headset', 1 'USB camera'.*index"):
+        find_device("usb", "input", named_by="--device")
+    with pytest.raises(DeviceError, match=r"no microphone matches '7'"):
+        find_device("7", "input")
+    assert find_device("USB c", "input").index == 1
+    cards("Headset (USB audio dev", "Headset (USB audio device)")
+    assert find_device("headset", "input").index == 0, "one device, shown by two sound systems"
+
+
 def test_without_any_device_the_message_names_the_ways_on(sound: VirtualSound, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(portaudio(), "query_devices", list)
     with pytest.raises(NoDeviceError, match="python -m app talk") as caught:
@@ -269,6 +302,34 @@ def test_ctrl_c_ends_the_program_within_two_seconds(sound: VirtualSound, server_
         sound.thaw()
         program.kill()
         program.wait()
+
+
+def test_a_sound_server_that_hangs_at_the_start_is_told_and_can_be_left(sound: VirtualSound) -> None:
+    told = (
+        "from app.transports.microphone import reach_sound_system\n"
+        "from app.transports.microphone.devices import DeviceError\n"
+        "import sys\n"
+        "try: reach_sound_system(0.5)\n"
+        "except DeviceError as error: sys.exit(str(error))\n"
+    )
+    sound.freeze()
+    try:
+        done = subprocess.run([sys.executable, "-c", told], env=sound.env, capture_output=True, text=True, timeout=20)
+        assert done.returncode == 1
+        assert "did not answer within 0.5 s" in done.stderr
+        program = subprocess.Popen(
+            [sys.executable, "-m", "app", "--list-devices"], env=sound.env, stdout=subprocess.DEVNULL
+        )
+        try:
+            with pytest.raises(subprocess.TimeoutExpired):
+                program.wait(1.5)
+            program.send_signal(signal.SIGINT)
+            assert program.wait(2) == 130
+        finally:
+            program.kill()
+            program.wait()
+    finally:
+        sound.thaw()
 
 
 def test_without_a_sound_card_the_program_says_so_and_ends_with_status_2(tmp_path: Path) -> None:

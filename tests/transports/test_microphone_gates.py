@@ -12,7 +12,7 @@ import pytest
 from app.audio.frames import INPUT_FRAME, OUTPUT_RATE_HZ, Pcm
 from app.audio.resample import resample
 from app.errors import ConfigError, ParleyError, SessionLimit
-from app.transports.microphone import Switch, WakeWord, Waking, seat, wake_words
+from app.transports.microphone import Switch, WakeWord, Waking, seat, wake, wake_words
 from app.transports.microphone.delay import DelayMeter
 from app.transports.microphone.levels import Level
 from tests.kit.recording_session import RecordingSession
@@ -129,6 +129,29 @@ async def test_nothing_before_the_word_reaches_a_session_and_what_follows_it_doe
         await speak(waking, say("Are you still there?"))
     assert house.awake == [True, False]
     assert len(house.sessions) == 1
+
+
+async def test_a_question_in_the_same_breath_as_the_word_is_whole(jarvis: WakeWord) -> None:
+    """The word is noticed late, when the question has begun."""
+    house = _House()
+    word = say("Hey Jarvis.")
+    word = word[: np.flatnonzero(np.abs(word) > 400)[-1] + 1]
+    async with asleep(jarvis, house) as waking:
+        question = np.full(16_000, 5000, np.int16)
+        await speak(waking, np.concatenate([_PAUSE, word, np.zeros(-len(word) % INPUT_FRAME, np.int16), question]))
+        await until(lambda: bool(house.sessions) and bool(house.sessions[0].frames))
+        lost_s = (len(question) - np.count_nonzero(house.sessions[0].heard == question[0])) / 16_000
+    assert lost_s <= 0.02
+
+
+@pytest.mark.parametrize("rising", [True, False])
+def test_its_own_notes_do_not_wake_it(jarvis: WakeWord, rising: bool) -> None:
+    notes = resample(np.tile(np.pad(wake._tone(rising=rising), (0, 9600)), 6), OUTPUT_RATE_HZ, 16_000)
+    try:
+        heard = [jarvis.heard(frame) for frame in frames(notes)]
+        assert not any(heard)
+    finally:
+        jarvis.forget()
 
 
 async def test_a_session_that_cannot_be_had_is_told_and_the_word_works_again(jarvis: WakeWord) -> None:

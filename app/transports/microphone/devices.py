@@ -28,6 +28,10 @@ class NoDeviceError(DeviceError):
     code = "no_audio_device"
 
 
+class AmbiguousDevice(DeviceError):
+    """More than one device may be meant."""
+
+
 @dataclass(frozen=True, slots=True)
 class Device:
     """One sound device. ``rate_hz`` is what it runs at by itself; a device may have both directions."""
@@ -86,11 +90,13 @@ def list_devices() -> list[Device]:
     ]
 
 
-def find_device(wanted: str, direction: Direction) -> Device:
+def find_device(wanted: str, direction: Direction, *, named_by: str = "") -> Device:
     """The device whose index is, or whose name contains, ``wanted`` (any case); the default one for "".
 
-    Raises NoDeviceError when no device has that direction, DeviceError when none matches ``wanted``.
+    ``named_by`` is the flag or key that asked for it. Raises NoDeviceError when no device has that direction,
+    DeviceError when none matches ``wanted``, or several that are not the same.
     """
+    named_by = named_by or f"audio.{direction}_device"
     usable = [device for device in list_devices() if device.channels(direction)]
     noun = _noun(direction)
     if not usable:
@@ -102,10 +108,17 @@ def find_device(wanted: str, direction: Direction) -> Device:
     else:
         matches = [device for device in usable if wanted.casefold() in device.name.casefold()]
     if not matches:
-        known = ", ".join(f"{device.index} {device.name!r}" for device in usable)
-        raise DeviceError(f"audio.{direction}_device: no {noun} matches {wanted!r}. There are: {known}.")
+        raise DeviceError(f"{named_by}: no {noun} matches {wanted!r}. There are: {_listed(usable)}.")
     exact = [device for device in matches if device.name == wanted]
+    shortest = min((device.name for device in matches), key=len)
+    # Windows shows a device once for each of its sound systems, and one of them cuts the name off.
+    if not exact and not all(device.name.startswith(shortest) for device in matches):
+        raise AmbiguousDevice(f"{named_by}: {wanted!r} may be {_listed(matches)}; give more of the name, or the index.")
     return (exact or matches)[0]
+
+
+def _listed(devices: list[Device]) -> str:
+    return ", ".join(f"{device.index} {device.name!r}" for device in devices)
 
 
 def describe_devices() -> str:

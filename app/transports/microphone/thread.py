@@ -3,16 +3,66 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
-from app.transports.microphone.devices import DeviceError
+from app.transports.microphone.devices import DeviceError, portaudio
+
+_REACH_S = 5.0
 
 _T = TypeVar("_T")
+
+
+def reach_sound_system(timeout_s: float = _REACH_S) -> None:
+    """Make PortAudio look for devices; later questions about them are answered from memory.
+
+    Raises NoDeviceError without PortAudio, DeviceError if the sound server gives no answer: ask nothing else then, it
+    would wait for the same answer. Not on an event loop.
+    """
+    answered: Future[None] = Future()
+
+    def work() -> None:
+        try:
+            portaudio()
+        except BaseException as error:
+            answered.set_exception(error)
+        else:
+            answered.set_result(None)
+
+    with _standard_error_back():
+        # Not on this thread: signals are not handled in a call that never returns.
+        threading.Thread(target=work, name="parley-sound-begin", daemon=True).start()
+        try:
+            answered.result(timeout_s)
+        except TimeoutError as error:
+            raise _unanswered(timeout_s) from error
+
+
+@contextmanager
+def _standard_error_back() -> Iterator[None]:
+    """sounddevice sends it to /dev/null while it begins, and nobody would learn that it never ends."""
+    try:
+        before = os.dup(2)
+    except OSError:  # there is none
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+
+
+def _unanswered(timeout_s: float) -> DeviceError:
+    return DeviceError(
+        f"The sound system did not answer within {timeout_s:g} s. Restart the sound server "
+        "(`systemctl --user restart pipewire pulseaudio`) or unplug the device and plug it in again."
+    )
 
 
 class DeviceThread:
@@ -32,10 +82,7 @@ class DeviceThread:
             async with asyncio.timeout(timeout_s):
                 return await asyncio.wrap_future(future)
         except TimeoutError as error:
-            raise DeviceError(
-                f"The sound system did not answer within {timeout_s:g} s. Restart the sound server "
-                "(`systemctl --user restart pipewire pulseaudio`) or unplug the device and plug it in again."
-            ) from error
+            raise _unanswered(timeout_s) from error
 
     def post(self, function: Callable[[], None]) -> None:
         """Run ``function`` after what is already waiting; nobody learns what it raises."""

@@ -19,8 +19,8 @@ from app.transports.microphone.seat import SoundPort
 
 _KEPT_FRAMES = 100
 """2 s of what follows the word, while the session opens."""
-_WAITING_CHUNKS = 12
-"""1 s: a machine too busy to listen loses the oldest sound."""
+_LATE_FRAMES = 4
+"""The word is noticed 80 to 100 ms after its end, when the next one may have begun."""
 _SOFT = 1500.0
 """Peak of a tone (of 32768): -27 dBFS."""
 
@@ -80,6 +80,7 @@ class Waking:
         self._session: SoundPort | None = None
         self._conversation: asyncio.Task[None] | None = None
         self._kept: deque[Pcm] = deque(maxlen=_KEPT_FRAMES)
+        self._last: deque[Pcm] = deque(maxlen=_LATE_FRAMES)
         self._tone: Pcm = np.zeros(0, np.int16)
         self._closed = asyncio.Event()
 
@@ -92,8 +93,12 @@ class Waking:
             self._session.push_audio(pcm)
         elif self._conversation is not None:
             self._kept.append(pcm)
-        elif not self._closed.is_set() and self._word.heard(pcm):
-            self.wake()
+        elif not self._closed.is_set():
+            self._last.append(pcm)
+            if self._word.heard(pcm):
+                self.wake()
+                self._kept.extend(self._last)
+                self._last.clear()
 
     def pull_audio(self, count: int) -> Pcm:
         if len(self._tone):
