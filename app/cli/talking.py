@@ -11,17 +11,22 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from app.cli.keys import Key, Keys
+from app.cli.keys import Key, Keys, somebody_types
 from app.cli.transcript import printable
 from app.cli.view import View
 from app.config.settings import AudioSettings
 from app.dialogue.ports import ConversationPort, EventSink, WireEvent
+from app.errors import InvalidRequest
+from app.transports.files import check_typed
 from app.transports.microphone import MicrophoneTransport, SoundPort, Switch, WakeWord, Waking
 
 OpenSession: TypeAlias = Callable[[EventSink], Awaitable[ConversationPort]]
 """Starts a session, here or on a server."""
 _LAST_SOUND_S = 0.5
 """What has left the session is still on its way through network and card."""
+_LINES_AHEAD = 2
+"""Lines of standard input that are read before they are asked."""
+_GOOD_ENDS = frozenset({"asleep", "microphone closed", "hung_up", "goodbye"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,32 @@ class Manner:
     """There is no speaker: replies are shown only."""
     keys: bool = False
     """Read keys one by one; else lines, where text is typed."""
+
+
+class _Line:
+    """Whether the line that was typed last has been answered. What was said before it, a greeting for one, may end
+    later: only a reply that begins after the session took the line is its answer."""
+
+    def __init__(self) -> None:
+        self.answered = asyncio.Event()
+        self.answered.set()
+        self._taken = False
+        self._earlier: set[str] = set()
+
+    def asked(self) -> None:
+        self.answered.clear()
+        self._taken = False
+
+    def feed(self, event: WireEvent) -> None:
+        match event["type"]:
+            case "conversation.item.input_audio_transcription.completed":
+                self._taken = True
+            case "response.created" if not self._taken:
+                self._earlier.add(event["response"]["id"])
+            case "response.done" if self._taken and event["response"]["id"] not in self._earlier:
+                self.answered.set()
+            case "error" | "parley.closed":
+                self.answered.set()
 
 
 class Conversation:
@@ -51,12 +82,16 @@ class Conversation:
         self._keys: Keys | None = None
         self._state = "listening"
         self._typed = ""
-        self._replied = asyncio.Event()
+        self._line = _Line()
+        self._broke = False
         self._silence: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def run(self) -> None:
-        """Until the user, the session or a cancellation ends it. Raises DeviceError and what opening a session raises."""
+    async def run(self) -> bool:
+        """Until the user, the session or a cancellation ends it; whether the session broke off.
+
+        Raises DeviceError and what opening a session raises.
+        """
         with ExitStack() as stack:
             if self._manner.wake_word is None:
                 self._session = await self._open_session(self._event)
@@ -70,6 +105,7 @@ class Conversation:
                 await self._talk()
             finally:
                 await self._end()
+        return self._broke
 
     def restore_terminal(self) -> None:
         """For an end without ceremony."""
@@ -101,7 +137,10 @@ class Conversation:
     def _port(self) -> SoundPort:
         if self._manner.wake_word is not None:
             self._waking = Waking(
-                self._manner.wake_word, self._wake_up, on_change=self._woken, on_error=lambda e: self._view.say(str(e))
+                self._manner.wake_word,
+                self._wake_up,
+                on_change=self._woken,
+                on_error=lambda e: self._view.say(printable(str(e))),
             )
             self._woken(False)
             return self._waking
@@ -139,8 +178,9 @@ class Conversation:
             case "parley.state":
                 self._state = event["state"]
                 self._watch_silence()
-            case "response.done" | "error" | "parley.closed":
-                self._replied.set()
+            case "parley.closed":
+                self._broke = event["reason"] not in _GOOD_ENDS
+        self._line.feed(event)
         self._view.event(printable(event))
 
     def _interrupt(self) -> None:
@@ -155,8 +195,13 @@ class Conversation:
     def _ask(self, text: str) -> None:
         if self._session is None:
             return
+        try:
+            check_typed(text)
+        except InvalidRequest as error:
+            self._view.say(str(error))
+            return
         item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
-        self._replied.clear()
+        self._line.asked()
         self._session.receive({"type": "conversation.item.create", "item": item})
         answer: dict[str, Any] = {"type": "response.create"}
         if self._manner.silent:
@@ -241,22 +286,26 @@ class Conversation:
 
     async def _read_lines(self) -> None:
         """Lines of standard input, until its end; where nobody types them, each waits for the answer to the last."""
-        lines: asyncio.Queue[str] = asyncio.Queue(1)
+        lines: asyncio.Queue[str] = asyncio.Queue()
+        room = threading.Semaphore(_LINES_AHEAD)
         loop = asyncio.get_running_loop()
 
         def read() -> None:
             # A daemon: nothing can end a read of a terminal that nobody writes to.
-            with suppress(RuntimeError, OSError, ValueError):
-                for line in iter(sys.stdin.readline, ""):
-                    asyncio.run_coroutine_threadsafe(lines.put(line), loop).result()
-                asyncio.run_coroutine_threadsafe(lines.put(""), loop).result()
+            with suppress(RuntimeError):  # the loop is closed
+                while room.acquire():
+                    line = _next_line()
+                    loop.call_soon_threadsafe(lines.put_nowait, line)
+                    if not line:
+                        return
 
         threading.Thread(target=read, name="parley-lines", daemon=True).start()
         while line := await lines.get():
+            room.release()
             if line.strip():
                 self._ask(line.strip())
-                if not sys.stdin.isatty():
-                    await self._replied.wait()
+                if not somebody_types():
+                    await self._line.answered.wait()
         if not self._manner.silent:
             await asyncio.sleep(_LAST_SOUND_S)
 
@@ -292,3 +341,11 @@ class Conversation:
         if self._switch is not None and not self._switch.held:
             return f"MUTED · space unmutes · {end}"
         return f"Speak whenever you like · space mutes · Esc stops the reply · {end}"
+
+
+def _next_line() -> str:
+    """The next line of standard input with its end, whatever bytes it holds; empty when there is no more."""
+    try:
+        return "" if sys.stdin is None else sys.stdin.buffer.readline().decode("utf-8", "replace")
+    except (OSError, ValueError):  # the terminal has gone, or the file is closed
+        return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol
@@ -45,13 +46,22 @@ class PlainView:
 
     def __init__(self) -> None:
         self._lines = ConversationLines()
+        self._unread = False
 
     def event(self, event: WireEvent) -> None:
         for line in self._lines.feed(event):
             self.say(line)
 
     def say(self, line: str) -> None:
-        print(line, flush=True)
+        if self._unread:
+            return
+        try:
+            print(line, flush=True)
+        except OSError:
+            # Whoever read this has gone, as `head` does. A session in whose events this is must not break: it ends
+            # as with Ctrl-C.
+            self._unread = True
+            signal.raise_signal(signal.SIGINT)
 
     def hint(self, text: str) -> None:
         self.say(f"· {text}")
