@@ -6,6 +6,7 @@ import sys
 
 from app.catalog import Kind, Store
 from app.catalog.schema import Catalogue, Entry
+from app.cli.keys import ask, somebody_types
 from app.config import Settings
 from app.errors import ConfigError, ModelError
 
@@ -50,12 +51,11 @@ def fetch_missing(settings: Settings) -> None:
     for entry in missing:
         print(f"  {entry.name:<24}{entry.bytes / 1e6:>6.0f} MB   {entry.kind}, {entry.licence}")
     print(f"They are fetched once, and kept in {settings.runtime.model_store}.", flush=True)
-    if sys.stdin.isatty() and sys.stdout.isatty():
-        answer = input("Fetch them now? [Y/n] ").strip().lower()
-        if answer not in ("", "y", "yes", "j", "ja", "是", "好"):
-            raise ConfigError(
-                "Nothing was fetched. Fetch them later with `python -m app models pull`, or talk to a Parley elsewhere "
-                "with `python -m app --server URL`."
-            )
+    asks = somebody_types() and sys.stdout is not None and sys.stdout.isatty()
+    if asks and ask("Fetch them now? [Y/n] ", at_end="n") not in ("", "y", "yes", "j", "ja", "是", "好"):
+        raise ConfigError(
+            "Nothing was fetched. Fetch them later with `python -m app models pull`, or talk to a Parley elsewhere "
+            "with `python -m app --server URL`."
+        )
     for entry in missing:
         fetch(entry, settings.runtime.model_store)

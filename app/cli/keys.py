@@ -210,4 +210,18 @@ def has_terminal() -> bool:
         import termios  # noqa: F401
     except ImportError:  # Windows
         return False
+    return somebody_types()
+
+
+def somebody_types() -> bool:
+    """Whether standard input is a terminal; it may be closed altogether."""
     return sys.stdin is not None and sys.stdin.isatty()
+
+
+def ask(question: str, *, at_end: str) -> str:
+    """What somebody answers in the terminal, in lower case; ``at_end`` if they end the input instead (Ctrl-D)."""
+    try:
+        return input(question).strip().lower()
+    except EOFError:
+        print(flush=True)
+        return at_end

@@ -54,7 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"parley: the package {error.name} is missing. Run `make venv`, then .venv/bin/python.", file=sys.stderr)
         return 2
     except ParleyError as error:
-        print(f"parley: {error}", file=sys.stderr)
+        from app.cli.transcript import printable  # a server may have worded it
+
+        print("parley:", "\n".join(map(printable, str(error).splitlines())), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

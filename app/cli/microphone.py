@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib
 import os
 import signal
 import sys
@@ -24,7 +25,17 @@ from app.dialogue.ports import ConversationPort, EventSink
 from app.errors import ConfigError
 from app.telemetry.log import configure as configure_log
 from app.telemetry.stage import StageReport
-from app.transports.microphone import DeviceError, WakeWord, describe_devices, find_device, wake_words
+from app.transports.microphone import (
+    AmbiguousDevice,
+    DeviceError,
+    Direction,
+    NoDeviceError,
+    WakeWord,
+    describe_devices,
+    find_device,
+    reach_sound_system,
+    wake_words,
+)
 from app.transports.microphone.echo import choose_echo_control
 
 HELP = "talk on this machine's microphone and speaker (what plain `python -m app` does)"
@@ -43,9 +54,11 @@ other commands (`python -m app COMMAND --help`):
   python -m app talk question.wav --out reply.wav
 """
 
-_END_WITHIN_S = 1.9
+_END_WITHIN_S = 1.7
 """From Ctrl-C to the end of the program, whatever hangs: a dead sound server can hold a close for ever."""
 NO_DEVICE_STATUS = 2
+_OURS = frozenset({"audio", "runtime"})
+"""Sections of the settings that count here when a server does the rest."""
 _SECOND_SCREEN_OFF = b"\x1b[?1049l\x1b[?25h"
 
 
@@ -58,6 +71,8 @@ class _Wanted:
     insecure: bool = False
     voice: str | None = None
     device: str | None = None
+    input_device: str | None = None
+    output_device: str | None = None
     text: bool = False
     plain: bool = False
 
@@ -100,6 +115,7 @@ def overrides(args: argparse.Namespace) -> Mapping[str, Any]:
 def list_devices() -> int:
     """Print the sound devices; the exit status. Needs no settings and no models."""
     try:
+        reach_sound_system()
         print(describe_devices())
     except DeviceError as error:
         return _refuse(error)
@@ -107,7 +123,7 @@ def list_devices() -> int:
 
 
 def run(settings: Settings, args: argparse.Namespace | None = None) -> int:
-    """Load, talk until Ctrl-C, and return the exit status: 2 without a sound device.
+    """Load, talk until Ctrl-C, and return the exit status: 2 without a sound device, 1 if the session broke off.
 
     Raises ConfigError, ModelError, StageError, ClientError.
     """
@@ -150,6 +166,8 @@ def _wanted(args: argparse.Namespace | None) -> _Wanted:
         insecure=args.insecure,
         voice=args.voice,
         device=args.device,
+        input_device=args.input_device,
+        output_device=args.output_device,
         text=args.text,
         plain=args.plain,
     )
@@ -164,13 +182,42 @@ def _check(settings: Settings, args: argparse.Namespace | None, in_picture: bool
             "--push-to-talk reads the space bar and needs a terminal, and standard input is none. "
             "Run it in a terminal, or without --push-to-talk."
         )
-    if args is not None and args.server and args.llm:
+    if args is not None:
+        _check_devices(args)
+        _check_server(args)
+
+
+def _check_devices(args: argparse.Namespace) -> None:
+    if args.device is not None and args.input_device is not None and args.output_device is not None:
+        raise ConfigError(
+            "--device: --input-device and --output-device have chosen both already; leave one of them out."
+        )
+    if args.text and args.input_device is not None:
+        raise ConfigError("--input-device: with --text nobody listens; leave it out.")
+
+
+def _check_server(args: argparse.Namespace) -> None:
+    if args.server is None:
+        for flag, given in (("--token", args.token is not None), ("--insecure", args.insecure)):
+            if given:
+                raise ConfigError(f"{flag} is for a Parley elsewhere: give its address with --server too.")
+        return
+    from app.cli.remote import address_of
+
+    address = address_of(args.server, args.token)
+    if args.insecure and not address.secure:
+        raise ConfigError(f"--insecure: {address.url} shows no certificate that could be checked; leave it out.")
+    if args.llm:
         raise ConfigError("--llm: the server chooses its own language model; set llm.model there.")
+    for key in (pair.partition("=")[0].strip() for pair in args.set):
+        if key.partition(".")[0] not in _OURS:
+            raise ConfigError(f"--set {key}: the server has its own settings; set it there.")
 
 
 def _can_show_picture() -> bool:
-    console = Console()
-    return has_terminal() and console.is_terminal and not console.is_dumb_terminal
+    # Not as rich sees it: FORCE_COLOR makes it take a pipe for a terminal.
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    return has_terminal() and is_terminal and not Console().is_dumb_terminal
 
 
 def _view(in_picture: bool) -> View:
@@ -182,14 +229,28 @@ def _view(in_picture: bool) -> View:
 
 
 def _with_devices(settings: Settings, wanted: _Wanted) -> Settings:
-    """``--device`` in each direction that it has and that was not chosen by itself. Raises DeviceError."""
+    """``--device`` in each direction that it has and that was not chosen by itself. Raises DeviceError.
+
+    What was given just now is there or refused; a device that config.toml names may be unplugged today.
+    """
+    chosen_alone: tuple[tuple[Direction, str | None], ...] = (
+        ("input", wanted.input_device),
+        ("output", wanted.output_device),
+    )
+    for direction, given in chosen_alone:
+        if given:
+            reach_sound_system()
+            find_device(given, direction, named_by=f"--{direction}-device")
     if wanted.device is None:
         return settings
+    reach_sound_system()
     found: dict[str, str] = {}
     error: DeviceError | None = None
-    for direction in ("input", "output"):
+    for direction, _ in chosen_alone:
         try:
-            find_device(wanted.device, direction)
+            find_device(wanted.device, direction, named_by="--device")
+        except AmbiguousDevice:
+            raise
         except DeviceError as missing:
             error = missing
         else:
@@ -203,13 +264,18 @@ def _with_devices(settings: Settings, wanted: _Wanted) -> Settings:
 def _is_silent(settings: Settings, wanted: _Wanted) -> bool:
     """Whether answers can only be shown. Raises DeviceError where sound is needed and missing."""
     if not wanted.text:
+        reach_sound_system()
         find_device("", "input")
         find_device("", "output")
         return False
     try:
+        reach_sound_system()
         find_device("", "output")
-    except DeviceError:
+    except NoDeviceError:
         print("There is no speaker: answers are shown only.", flush=True)
+        return True
+    except DeviceError as error:
+        print(f"{error} Until then answers are shown only.", flush=True)
         return True
     return False
 
@@ -236,10 +302,12 @@ async def _sessions(settings: Settings, wanted: _Wanted, manner: Manner) -> Asyn
         _print(f"Talking to {address.url}")
         yield await sessions_on(address, options, insecure=wanted.insecure, say=_print)
         return
-    # Here, because the stages' packages take seconds to import, and without a device nobody needs them.
+    _print("Loading the models…")
+    # Here, because the stages' packages take seconds to import, and without a device nobody needs them; not on the
+    # loop, because Ctrl-C would wait for them.
+    await asyncio.to_thread(importlib.import_module, "app.wiring")
     from app.wiring import build
 
-    _print("Loading the models…")
     async with build(for_one_microphone(settings, manner), on_report=_report) as parley:
 
         async def open_session(send: EventSink) -> ConversationPort:
@@ -291,17 +359,21 @@ async def _until_interrupted(settings: Settings, wanted: _Wanted, manner: Manner
 
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         with suppress(NotImplementedError, AttributeError):  # Windows: KeyboardInterrupt ends it there
-            asyncio.get_running_loop().add_signal_handler(getattr(signal, name), interrupt)
+            number = getattr(signal, name)
+            if name == "SIGHUP" and signal.getsignal(number) is signal.SIG_IGN:
+                continue  # nohup
+            asyncio.get_running_loop().add_signal_handler(number, interrupt)
     try:
         async with _sessions(settings, wanted, manner) as open_session:
             conversation = Conversation(open_session, settings.audio, view, manner)
-            await conversation.run()
+            broke = await conversation.run()
             begin_the_end()
     except asyncio.CancelledError:
         if not interrupted:
             raise
         _print("Goodbye.")
-    return 0
+        return 0
+    return 1 if broke else 0
 
 
 def _report(report: StageReport) -> None:

@@ -112,7 +112,7 @@ def _latency(latency: Latency, width: int) -> Text:
 def _prompt(typed: str, width: int) -> Text:
     """The end of what is being typed, with a cursor."""
     room = max(1, width - 3)
-    shown = typed
+    shown = typed[-room:]  # of a text of any length; each character takes a cell or two
     while cell_len(shown) > room:
         shown = shown[1:]
     return _cut(Text.assemble(("> ", "bold cyan"), shown, ("▏", "cyan")), width)

@@ -6,12 +6,12 @@ import asyncio
 import json
 import os
 import ssl
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from app.cli.keys import ask, somebody_types
 from app.cli.talking import OpenSession
 from app.client import (
     Certificate,
@@ -70,10 +70,10 @@ async def _judged(address: ServerAddress, *, insecure: bool, say: Callable[[str]
         f"Its fingerprint (SHA-256): {shown.fingerprint}\n"
         "It must be the one that the server printed at its start."
     )
-    if not sys.stdin.isatty():
+    if not somebody_types():
         raise UntrustedCertificate(f"{question} Run this once in a terminal to trust it, or add --insecure.")
     print(question, flush=True)
-    if (await asyncio.to_thread(input, "Trust it from now on? [y/N] ")).strip().lower() not in ("y", "yes"):
+    if await asyncio.to_thread(ask, "Trust it from now on? [y/N] ", at_end="n") not in ("y", "yes"):
         raise UntrustedCertificate(f"{address.url} was not trusted.")
     _remember({**known, name: shown.fingerprint})
     return shown

@@ -11,6 +11,7 @@ import pytest
 
 from app.catalog import Store
 from app.cli import first_run, remote
+from app.cli.main import main
 from app.cli.microphone import _options, _Wanted, for_one_microphone
 from app.cli.talking import Manner
 from app.client import Certificate, ServerAddress, UntrustedCertificate
@@ -33,6 +34,40 @@ def test_push_to_talk_without_a_terminal_says_what_it_needs() -> None:
     done = run("--push-to-talk")
     assert done.returncode == 2
     assert "needs a terminal" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--insecure"], "--insecure is for a Parley elsewhere"),
+        (["--token", "x"], "--token is for a Parley elsewhere"),
+        (["--server", ""], "--server ''"),
+        (["--server", "ftp://host"], "ftp:// is not a web address"),
+        (["--server", "http://host", "--insecure"], "--insecure: http://host:80 shows no certificate"),
+        (["--server", "host", "--llm", "x"], "llm.model"),
+        (["--server", "host", "--set", "llm.max_tokens=9"], "--set llm.max_tokens: the server has its own"),
+        (["--text", "--input-device", "x"], "--input-device: with --text nobody listens"),
+        (["--device", "a", "--input-device", "b", "--output-device", "c"], "--device: --input-device"),
+        (["--set", "audio.push_to_talk=true", "--set", "audio.wake_word=hey jarvis"], "choose one of them"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_had_together_is_refused_by_name_before_anything_begins(
+    flags: list[str], named: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.cli.microphone.reach_sound_system", lambda: pytest.fail("it began"))
+    assert main(flags) == 2
+    assert named in capsys.readouterr().err
+
+
+def test_a_colour_that_is_forced_makes_no_terminal_of_a_pipe() -> None:
+    code = (
+        "from app.cli import microphone; microphone.has_terminal = lambda: True; print(microphone._can_show_picture())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "FORCE_COLOR": "1"}, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "False\n", done.stderr
 
 
 def test_a_server_that_is_not_there_is_named_and_torch_is_not_loaded_for_it() -> None:

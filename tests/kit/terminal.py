@@ -19,6 +19,11 @@ import pyte
 _COLUMNS, _LINES = 90, 24
 
 
+def _take_terminal() -> None:
+    """In the child: the terminal is its own, so that Ctrl-C is a signal and a closed window hangs up."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 class Terminal:
     """Use as a context manager. ``raw`` keeps every byte that the program wrote."""
 
@@ -39,6 +44,7 @@ class Terminal:
             stdout=self._slave,
             stderr=self._slave,
             start_new_session=True,
+            preexec_fn=_take_terminal,
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
