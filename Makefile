@@ -30,7 +30,12 @@ test: $(VENV)/.installed ## install, fetch models, run all tests
 	@sh scripts/system_packages.sh test
 	@$(BIN)/python -m app models pull
 	@$(BIN)/python -m app models pull piper-joe
+ifeq ($(PYTEST_ARGS),)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not alone"
+	$(BIN)/python -m pytest -m alone
+else
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+endif
 
 check: $(VENV)/.installed ## lint and type-check
 	$(BIN)/ruff check .

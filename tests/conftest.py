@@ -13,13 +13,18 @@ from tests.kit.listening import Ear
 ROOT = Path(__file__).resolve().parents[1]
 _REAL_TIME = ("e2e", "transports", "web", "llm", "asr", "tts", "server", "cli")
 """Folders whose tests run against a clock, a sound card or a browser: a busy machine may make them late, not wrong."""
+_ALONE = ("e2e", "transports", "audio", "asr", "benchmarks")
+"""Folders whose tests want all cores: sound that is heard and spoken at its own pace, and what is measured."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test against the clock gets a second and a third try; the others must pass at once."""
     for item in items:
-        if item.path.relative_to(ROOT / "tests").parts[0] in _REAL_TIME:
+        folder = item.path.relative_to(ROOT / "tests").parts[0]
+        if folder in _REAL_TIME:
             item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=1))
+        if folder in _ALONE:
+            item.add_marker(pytest.mark.alone)
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from tests.kit.browser import loopback_media
 from tests.kit.stages import real_parley
 from tests.kit.webrtc_client import WebRtcClient
 
-CYCLES = 100
+ROUNDS, AT_ONCE = 25, 4
 QUESTION = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Tell me a story."}]}
 
 
@@ -43,6 +43,10 @@ async def test_hundred_calls_that_hang_up_in_mid_reply_give_back_tasks_threads_f
                         await asyncio.sleep(0.01)
                 await calls.hang_up(client.call_id)
 
+        async def rounds(count: int) -> None:
+            for _ in range(count):
+                await asyncio.gather(*(cycle() for _ in range(AT_ONCE)))
+
         def held() -> tuple[int, int, int]:
             gc.collect()
             return len(asyncio.all_tasks()), threading.active_count(), psutil.Process().num_fds()
@@ -51,12 +55,10 @@ async def test_hundred_calls_that_hang_up_in_mid_reply_give_back_tasks_threads_f
             return float(psutil.Process().memory_info().rss) / 2**20
 
         with loopback_media():
-            for _ in range(20):
-                await cycle()
+            await rounds(5)
             await asyncio.sleep(0.5)
             before, before_mb = held(), resident_mb()
-            for _ in range(CYCLES):
-                await cycle()
+            await rounds(ROUNDS)
             await asyncio.sleep(0.5)
             after, after_mb = held(), resident_mb()
         print(f"held {before} -> {after}, resident {before_mb:.0f} -> {after_mb:.0f} MiB")
