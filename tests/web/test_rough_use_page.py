@@ -124,15 +124,19 @@ async def test_going_on_can_be_put_off(page: Page, server: PageServer) -> None:
 
 
 async def test_a_cancelled_try_does_not_go_on_another_way(page: Page, server: PageServer) -> None:
-    asked = asyncio.get_running_loop().create_future()
-    await page.route("**/offer", lambda route: asked.set_result(route))
+    await page.evaluate(
+        "RTCPeerConnection.prototype.setLocalDescription = () => new Promise((_, no) => (window.fail = no)); 0"
+    )
+    sockets: list[str] = []
+    page.on("websocket", lambda socket: sockets.append(socket.url))
     await page.locator("#talk").click()
-    await phase(page, "connecting")
-    route = await asyncio.wait_for(asked, 5)
+    async with asyncio.timeout(5):
+        while not await page.evaluate("'fail' in window"):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
     await page.get_by_role("button", name="Cancel").click()
-    await route.fulfill(status=200, json={"sdp": "no", "type": "answer", "call_id": "c"})
+    await page.evaluate("window.fail(new Error('no'))")
     await page.wait_for_timeout(300)
-    assert not server.host.sessions, "no WebSocket was tried for a call that nobody wants"
+    assert not sockets, "no WebSocket was tried for a call that nobody wants"
     await phase(page, "idle")
 
 
@@ -300,3 +304,28 @@ async def test_calls_in_a_row_leave_no_sound_connection_or_timer_behind(browser:
             left = {name: count for name, count in (await page.evaluate("left_()")).items() if name != "begun"}
     assert page_errors(page) == []
     await page.context.close()
+
+
+async def test_a_problem_can_be_read_and_left_on_the_smallest_screen(page: Page, server: PageServer) -> None:
+    server.host.limit = 0
+    for width, height in ((568, 320), (320, 568), (640, 360)):  # a phone on its side, an old one, a desktop at 200 %
+        await page.set_viewport_size({"width": width, "height": height})
+        await page.locator("#talk").click()
+        await expect(page.locator("#problem")).to_be_visible()
+        await page.get_by_role("button", name="Dismiss").scroll_into_view_if_needed()
+        await page.mouse.wheel(0, 1000)
+        await expect(page.get_by_role("button", name="Dismiss")).to_be_in_viewport(ratio=1)
+        await expect(page.get_by_role("button", name="Send")).to_be_in_viewport(ratio=1)
+        await page.get_by_role("button", name="Dismiss").click()
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+async def test_a_reply_that_is_over_is_no_heap_of_words(page: Page, server: PageServer) -> None:
+    session = await talk(page, server)
+    session.reply("r1", "One two three.", heard=7)
+    await expect(page.locator(".parley .word")).to_have_count(5)
+    session.reply_over("r1", "One two three.")
+    await expect(page.locator(".parley .word")).to_have_count(1)
+    session.reply("r1", "One two three four.", heard=7)  # taken up again after all
+    await expect(page.locator(".parley .said")).to_have_text("One two three four.")
+    await expect(page.locator(".parley .heard")).to_have_text(["One", " ", "two"])

@@ -61,6 +61,7 @@ export class ProblemCard {
     keepFocus(() => this.#el.replaceChildren(icon("i-warn"), words), this.#next);
     this.#el.dataset.code = code;
     this.#el.hidden = false;
+    this.#el.scrollIntoView({ block: "nearest" });
   }
 
   hide() {

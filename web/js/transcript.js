@@ -137,11 +137,17 @@ function replyRow(el, copy) {
   let told;
   return (item) => {
     const { text: reply, heard, status, turn } = item;
-    if (reply !== drawn) {
-      words = reply.startsWith(drawn) ? grow(said, words, reply) : grow(said, clear(said), reply);
-      drawn = reply;
+    const settled = status === "completed" && heard >= codePoints(reply);
+    if (settled) {
+      // Nothing is left to be marked: a long conversation has no need of its thousands of words one by one.
+      if (words.length || reply !== drawn) said.replaceChildren(make("span", "word heard", reply));
+      words = [];
+    } else {
+      const goesOn = words.length > 0 && reply.startsWith(drawn);
+      if (!goesOn || reply !== drawn) words = grow(said, goesOn ? words : clear(said), reply);
+      mark(words, heard, status);
     }
-    mark(words, heard, status);
+    drawn = reply;
     drawFoot(foot, item);
     if (turn !== told) more.replaceChildren(...footParts.map((part) => part(item)).filter(Boolean));
     told = turn;
