@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from app.audio import write_wav
-from app.audio.frames import OUTPUT_RATE_HZ
+from app.cli.saving import check_place, save_wav
+from app.cli.transcript import printable
 from app.cli.waterfall import print_plain, waterfalls
 from app.config import Settings
 from app.errors import InvalidRequest
@@ -92,6 +92,7 @@ def run(settings: Settings, args: argparse.Namespace) -> int:
         raise InvalidRequest(
             "--own-config is for real stages: recorded ones answer what the saved turn's settings asked."
         )
+    check_place("--out", args.out)
     bundle = read_bundle(args.bundle)
     then = saved_course(bundle)
     configure_log(settings.runtime.log_level)
@@ -104,7 +105,7 @@ def run(settings: Settings, args: argparse.Namespace) -> int:
     found = differences(then, replayed.course, recorded=recorded)
     same = replayed.ended and not any(difference.matters for difference in found)
     if args.out is not None:
-        write_wav(args.out, replayed.pcm, OUTPUT_RATE_HZ)
+        save_wav(args.out, replayed.pcm)
     models = [] if recorded else models_that_differ(bundle, settings)
     if args.json:
         _print_json(args.stages, then, replayed, found, models, missed, same=same)
@@ -187,17 +188,18 @@ def _print(
 ) -> None:
     console = Console()
     facts, now = bundle.facts, replayed.course
-    print(f"Saved {facts.saved_at or 'at some time'} by Parley {facts.parley or '?'}, {bundle.seconds:.1f} s of sound.")
+    _say(f"Saved {facts.saved_at or 'at some time'} by Parley {facts.parley or '?'}, {bundle.seconds:.1f} s of sound.")
     if facts.missing_s:
         print(f"Its first {facts.missing_s:.1f} s are missing: the turn was too long for server.saved_turns_mb.")
     for line in models:
-        print(f"Another model: {line}.")
-    print(f"\nYou:    {now.user or '(nothing was heard)'}")
-    print(f"Parley: {now.reply or '(nothing)'}")
+        _say(f"Another model: {line}.")
+    print()
+    _say(f"You:    {now.user or '(nothing was heard)'}")
+    _say(f"Parley: {now.reply or '(nothing)'}")
     for _, notice in now.notices:
-        print(f"Parley: {notice}")
+        _say(f"Parley: {notice}")
     for error in now.errors:
-        print(f"        {error}")
+        _say(f"        {error}")
     print()
     if console.is_terminal:
         console.print(waterfalls(then, now))
@@ -205,15 +207,20 @@ def _print(
         print_plain(then, now)
     print()
     for difference in found:
-        print(f"{'*' if difference.matters else '-'} {difference.text}")
+        _say(f"{'*' if difference.matters else '-'} {difference.text}")
     for what in dict.fromkeys(missed):
-        print(f"- The recording does not hold {what}.")
+        _say(f"- The recording does not hold {what}.")
     if not replayed.ended:
         print("* It was given up: see --limit.")
     if same:
         print("It went the same way." if found or missed else "It went the same.")
     else:
         print("It went another way (*).")
+
+
+def _say(text: str) -> None:
+    """What somebody else's file says must not move the cursor."""
+    print(printable(text))
 
 
 def _print_json(

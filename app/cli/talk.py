@@ -14,7 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from app.audio import OUTPUT_RATE_HZ, Pcm, read_wav, write_wav
+from app.audio import OUTPUT_RATE_HZ, Pcm, read_wav
+from app.cli.saving import check_place, save, save_wav
+from app.cli.transcript import printable
 from app.config import Settings
 from app.dialogue.ports import WireEvent
 from app.errors import InvalidRequest
@@ -52,6 +54,10 @@ def overrides(args: argparse.Namespace) -> Mapping[str, str]:
 def run(settings: Settings, args: argparse.Namespace) -> int:
     if not args.files and not args.text:
         raise InvalidRequest("There is nothing to say: give WAV files, or --text LINE.")
+    check_place("--out", args.out)
+    check_place("--save", args.save)
+    if args.save and not settings.server.saved_turns_mb:
+        raise InvalidRequest("--save: no turns are kept with server.saved_turns_mb = 0; set it to 32, for one.")
     for text in args.text:  # what is wrong is told before the models are loaded
         check_typed(text)
     questions = [read_wav(path) for path in args.files]
@@ -89,21 +95,16 @@ async def _talk(settings: Settings, args: argparse.Namespace, questions: list[Pc
             _print_json(turn) if quiet else _print_turn(turn)
         if args.save and replies:
             saved = parley.host.turns.find(conversation.session.resume_token, replies[-1])
-            _write(args.save, await asyncio.to_thread(bundle, saved, open_settings(settings)))
+            save("--save", args.save, await asyncio.to_thread(bundle, saved, open_settings(settings)))
             if not quiet:
                 print(f"The last turn is saved in {args.save}.")
+        elif args.save:
+            print(f"parley: nothing was answered, so there is no turn to save in {args.save}.", file=sys.stderr)
     if args.out:
-        write_wav(args.out, _joined(sounds))
+        save_wav(args.out, _joined(sounds))
         if not quiet:
             print(f"Replies written to {args.out}.")
     return 0 if answered else 1
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise InvalidRequest(f"--save {path} cannot be written: {error.strerror}.") from error
 
 
 def _patience_s(settings: Settings) -> float:
@@ -123,13 +124,13 @@ def _print_report(report: StageReport) -> None:
 
 def _print_turn(turn: FileTurn) -> None:
     nothing = "(nothing was heard)" if turn.status == "unanswered" else "(nothing was recognised)"
-    print(f"\nYou:    {turn.user or nothing}")
+    print(f"\nYou:    {printable(turn.user) or nothing}")
     if turn.reply or turn.status == "completed":
-        print(f"Parley: {turn.reply}")
+        print(f"Parley: {printable(turn.reply)}")
     for notice in turn.notices:
-        print(f"Parley: {notice}")
+        print(f"Parley: {printable(notice)}")
     for error in turn.errors:
-        print(f"        {error}")
+        print(f"        {printable(error)}")
     print(f"        {turn.status}, {_seconds(turn):.1f} s of speech")
     if turn.timings_ms:
         print("        " + "  ".join(f"{stage} {ms:.0f} ms" for stage, ms in turn.timings_ms.items()))

@@ -35,6 +35,7 @@ class Course:
 
 _PROGRESS = frozenset({"parley.heard", "parley.state", "parley.pong"})
 _DELTA = ".delta"
+_LONGEST_MS = 1e7
 
 
 def course(events: Iterable[Timed], response_id: str) -> Course:
@@ -58,9 +59,11 @@ def course(events: Iterable[Timed], response_id: str) -> Course:
                 if event.get("response_id") == response_id:
                     found["reply"] = str(event.get("transcript", event.get("text", "")))
             case "parley.turn" if event.get("response_id") == response_id:
-                found |= {key: event[key] for key in ("timings_ms", "usage") if key in event}
+                found["timings_ms"] = {name: _ms(value) for name, value in event.get("timings_ms", {}).items()}
                 spans = event.get("spans_ms", {})
-                found["spans_ms"] = {name: (float(start), float(end)) for name, (start, end) in spans.items()}
+                found["spans_ms"] = {name: (_ms(start), _ms(end)) for name, (start, end) in spans.items()}
+                usage = event.get("usage")
+                found["usage"] = usage and {name: int(count) for name, count in usage.items()}
             case "response.done" if event["response"]["id"] == response_id:
                 found["status"] = str(event["response"]["status"])
             case "parley.notice":
@@ -72,12 +75,19 @@ def course(events: Iterable[Timed], response_id: str) -> Course:
     return Course(user=said, notices=tuple(notices), errors=tuple(errors), order=tuple(order), **found)
 
 
+def _ms(value: Any) -> float:
+    """Raises ValueError for what no turn can take."""
+    if isinstance(value, bool) or not abs(ms := float(value)) <= _LONGEST_MS:
+        raise ValueError(f"{value!r} is no time")
+    return ms
+
+
 def saved_course(bundle: Bundle) -> Course:
     """Raises InvalidRequest if an event is none that Parley tells."""
     events = [(event.at_s, event.event) for event in bundle.events if event.side == "server"]
     try:
         return course(events, bundle.facts.response_id)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InvalidRequest(
             f"This is not a saved turn: events.jsonl holds an event that cannot be ({error!r})."
         ) from None

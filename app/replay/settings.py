@@ -19,6 +19,7 @@ _MANNERS: Mapping[str, frozenset[str] | None] = {
 }
 """Sections that are taken over, less the keys named."""
 _STAGES = ("llm", "asr", "tts")
+_LARGEST = 1e9
 _TIMES = frozenset(
     {
         "max_tokens",
@@ -56,13 +57,20 @@ def settings_for(
     # The client of the saved turn was allowed what it did.
     tree["server"] |= {"client_instructions": True, "recording": True}
     try:
-        return Settings.model_validate(tree)
+        used = Settings.model_validate(tree)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise InvalidRequest(
             f"The saved turn's settings cannot be used: {where}: {first['msg']} (config.json in it)."
         ) from None
+    for section in _MANNERS:
+        for key, value in getattr(used, section):
+            if isinstance(value, int | float) and not abs(value) <= _LARGEST:  # not every setting has its own limit
+                raise InvalidRequest(
+                    f"The saved turn's settings cannot be used: {section}.{key} is {value:.3g} (config.json in it)."
+                )
+    return used
 
 
 def models_that_differ(bundle: Bundle, own: Settings) -> list[str]:

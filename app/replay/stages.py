@@ -32,7 +32,9 @@ class Recorded:
     """The recorded calls of one turn. ``missed`` says for what it had no answer."""
 
     def __init__(self, bundle: Bundle, clock: Callable[[], float]) -> None:
-        """``clock`` gives the seconds since the turn's sound began."""
+        """``clock`` gives the seconds since the turn's sound began. Raises InvalidRequest for answers that cannot be."""
+        for call in bundle.calls:
+            _check(call)
         self._clock = clock
         self._calls = list(bundle.calls)
         self._used: set[int] = set()
@@ -164,9 +166,15 @@ class RecordedTurnDetector:
             call = call if call.answers else self._recorded.after(call)
         if call is None:
             raise self._recorded.miss("a verdict on " + _seconds(pcm))
-        return float(call.answers[-1][1])
+        return _verdict(call.answers[-1][1])
 
     async def close(self) -> None: ...
+
+
+def _verdict(answer: Any) -> float:
+    if isinstance(answer, bool) or not isinstance(answer, int | float) or not 0 <= answer <= 1:
+        raise InvalidRequest("stages.json: an answer of turn is not between 0 and 1.")
+    return float(answer)
 
 
 def _seconds(pcm: Pcm) -> str:
@@ -216,6 +224,18 @@ class RecordedLanguageModel:
     async def end_session(self, session_id: str) -> None: ...
 
     async def close(self) -> None: ...
+
+
+def _check(call: Call) -> None:
+    """Before anything runs: in the middle of a session it would look like a fault of the session. Of sound there are
+    only counts, which were looked at with it."""
+    look = {"asr": _transcript, "turn": _verdict, "llm": _llm_event}.get(call.stage)
+    for _, answer in call.answers:
+        if look is not None:
+            look(answer)
+    messages = call.asked.get("messages", [])
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+        raise InvalidRequest("stages.json: what llm was asked are no messages.")
 
 
 async def _sleep_until(at_s: float) -> None:

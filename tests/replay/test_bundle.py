@@ -240,7 +240,15 @@ def test_the_command_line_says_what_is_wrong_in_one_line(tmp_path: Path, capsys:
 
 def test_an_event_that_cannot_be_is_one_clear_error(turn: bytes, tmp_path: Path) -> None:
     parts = members(turn)
-    for event in ({"type": "response.done"}, {"type": "parley.turn", "response_id": "item_2", "spans_ms": 7}):
+    turn_event = {"type": "parley.turn", "response_id": json.loads(parts["turn.json"])["response_id"]}
+    for event in (
+        {"type": "response.done"},
+        {**turn_event, "spans_ms": 7},
+        {**turn_event, "spans_ms": {"asr": [0, 1e300]}},
+        {**turn_event, "timings_ms": {"asr": "soon"}},
+        {**turn_event, "timings_ms": None},
+        {**turn_event, "usage": [1]},
+    ):
         parts["events.jsonl"] = json.dumps({"at_s": 0, "from": "server", "event": event}).encode()
         saved = read(zipped(parts), tmp_path)
         with pytest.raises(InvalidRequest, match="an event that cannot be"):
@@ -283,6 +291,59 @@ def test_the_command_runs_a_typed_turn_again(tmp_path: Path, capsys: pytest.Capt
     shown = capsys.readouterr().out
     assert "You:    hello\nParley: Hello to you." in shown
     assert "It went the same." in shown
+
+
+@pytest.mark.parametrize(
+    ("stage", "answer", "told"),
+    [
+        ("asr", "words", "no transcript"),
+        ("llm", {"text": 5}, "neither text nor the end of one"),
+        ("turn", "yes", "not between 0 and 1"),
+    ],
+)
+def test_an_answer_that_no_stage_gives_is_one_clear_error_before_anything_runs(
+    turn: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str], stage: str, answer: object, told: str
+) -> None:
+    parts = members(turn)
+    calls = json.loads(parts["stages.json"])
+    calls.append({"stage": stage, "at_s": 0.0, "asked": {}, "answers": [[0.1, answer]], "ending": "done"})
+    parts["stages.json"] = json.dumps(calls).encode()
+    (tmp_path / "turn.zip").write_bytes(zipped(parts))
+    assert main(["replay", str(tmp_path / "turn.zip"), "--stages", "recorded"]) == 2
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("parley:")]
+    assert told in line
+
+
+def test_a_setting_beyond_reason_is_one_clear_error(turn: bytes, tmp_path: Path, settings: Settings) -> None:
+    parts = members(turn)
+    config = json.loads(parts["config.json"])
+    config["turn"]["max_wait_ms"] = 10**30
+    parts["config.json"] = json.dumps(config).encode()
+    with pytest.raises(InvalidRequest, match=r"turn\.max_wait_ms is 1e\+30"):
+        settings_for(read(zipped(parts), tmp_path), settings, recorded=True, own_config=False)
+
+
+def test_what_a_file_says_does_not_move_the_cursor(
+    turn: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = members(turn)
+    changed("turn.json", saved_at="2026\x1b[2J", parley="\x1b]0;mine\x07")(parts)
+    parts["stages.json"] = parts["stages.json"].replace(b"how are you", b"how \\u001b[2J are you")
+    (tmp_path / "turn.zip").write_bytes(zipped(parts))
+    main(["replay", str(tmp_path / "turn.zip"), "--stages", "recorded"])
+    said = capsys.readouterr().out
+    assert "Saved 2026" in said
+    assert not {"\x1b", "\x07"} & set(said)
+
+
+@pytest.mark.parametrize("place", ["", "no/such/folder/reply.wav"])
+def test_where_nothing_can_be_written_is_told_before_the_work(
+    turn: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    (tmp_path / "turn.zip").write_bytes(turn)
+    for command in (["replay", str(tmp_path / "turn.zip")], ["talk", "--text", "Hello"]):
+        assert main([*command, "--out", str(tmp_path / place)]) == 2
+        assert "--out" in capsys.readouterr().err
 
 
 def test_a_member_that_is_there_twice_is_refused(turn: bytes, tmp_path: Path) -> None:
