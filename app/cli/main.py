@@ -33,6 +33,14 @@ _COMMANDS = {
     "config": "show the settings as they are in force",
 }
 
+_DEFAULT = "microphone"
+_TAKES_VALUE = frozenset({"--config", "--set", "--llm", "--voice", "--log-level"})
+"""Flags of all commands that are followed by something that may look like a command's name..."""
+_DEFAULT_TAKES_VALUE = frozenset(
+    {"--device", "--input-device", "--output-device", "--wake-word", "--server", "--token"}
+)
+"""...and those of the default command."""
+
 _EXAMPLES = """examples:
   python -m app                                  talk at once, on the default microphone and speaker
   python -m app serve --port 8080                serve the page
@@ -45,7 +53,12 @@ _EXAMPLES = """examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit status (2 for an error of ours, 130 after Ctrl-C)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    name = _command_of(arguments)
+    name, at = _command_of(arguments)
+    if name == _DEFAULT:  # with its name or without, its flags stand alone
+        arguments[at : at + 1] = []
+    elif wrong := [flag for flag in arguments[:at] if flag in _DEFAULT_TAKES_VALUE]:
+        print(f"python -m app: error: {wrong[0]} is no flag of {name} (it is one of {_DEFAULT})", file=sys.stderr)
+        return 2
     try:
         return _run(name, arguments)
     except ModuleNotFoundError as error:
@@ -77,20 +90,19 @@ def _run(name: str, arguments: list[str]) -> int:
     return int(module.run(settings, args) if takes_arguments else module.run(settings))
 
 
-def _command_of(arguments: Sequence[str]) -> str:
-    """The command among the arguments; plain ``python -m app`` is the microphone."""
-    takes_value = {"--config", "--set", "--llm", "--voice", "--log-level"}
+def _command_of(arguments: Sequence[str]) -> tuple[str, int]:
+    """The command among the arguments and its place; plain ``python -m app`` is the microphone."""
     skip = False
-    for argument in arguments:
+    for place, argument in enumerate(arguments):
         if skip:
             skip = False
-        elif argument in takes_value:
+        elif argument in _TAKES_VALUE or argument in _DEFAULT_TAKES_VALUE:
             skip = True
         elif argument in _COMMANDS:
-            return argument
+            return argument, place
         elif not argument.startswith("-"):
             break
-    return "microphone"
+    return _DEFAULT, len(arguments)
 
 
 def _parser(chosen: str, module: Any) -> argparse.ArgumentParser:
@@ -114,7 +126,7 @@ def _parser(chosen: str, module: Any) -> argparse.ArgumentParser:
         if name == chosen:
             module.add_arguments(command)
             add_settings(command, after="after_")
-    if chosen == "microphone":
+    if chosen == _DEFAULT:
         module.add_arguments(parser)
     return parser
 

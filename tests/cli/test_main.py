@@ -47,6 +47,22 @@ def test_what_follows_the_command_is_not_taken_for_another_one(capsys: pytest.Ca
     assert "--api-only" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--token", "microphone"], "--token is for a Parley elsewhere"),
+        (["--token", "x", "microphone"], "--token is for a Parley elsewhere"),
+        (["microphone", "--token", "serve"], "--token is for a Parley elsewhere"),
+        (["--device", "USB", "serve"], "--device is no flag of serve"),
+    ],
+)
+def test_a_flag_before_its_commands_name_is_not_forgotten(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert told in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["serve", "--help"], ["bench", "--help"]])
 def test_every_help_tells_the_settings_and_how_a_list_is_written(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
