@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,8 @@ _ERRORS: dict[str, type[StageError]] = {
 }
 _GRACE_S = 1.0
 """Work that was cut short is expected to be cut short again; if it is not, it ends this much later."""
+_LARGEST = 1e7
+"""Of tokens, and of milliseconds."""
 _UNKNOWN_S_PER_CHAR = 0.06
 _REPORT = StageReport("replay", "as recorded", 0.0, 0.0, 0.0)
 
@@ -247,11 +251,19 @@ def _llm_event(answer: Any) -> LlmEvent:
         case {"text": str(text), "tokens": int(tokens)}:
             return TextDelta(text, tokens)
         case {"finished": finished}:
-            try:
-                return TypeAdapter(Finished).validate_python(finished)
-            except ValidationError:
-                pass
+            with suppress(ValidationError):
+                found: Finished = TypeAdapter(Finished).validate_python(finished)
+                if all(0 <= value <= _LARGEST for value in _numbers(asdict(found))):
+                    return found
     raise InvalidRequest("stages.json: an answer of llm is neither text nor the end of one.")
+
+
+def _numbers(of: Any) -> Iterator[float]:
+    if isinstance(of, dict):
+        for value in of.values():
+            yield from _numbers(value)
+    elif isinstance(of, int | float):
+        yield of
 
 
 class RecordedVoice:
