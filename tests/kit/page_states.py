@@ -506,6 +506,13 @@ async def open_scene(
     browser: Browser, server: PageServer, state: PageState, *, tongue: str = "en", **context: Any
 ) -> Scene:
     """A page of its own from which ``state`` can be reached, in the language ``tongue``. The caller closes its context."""
+    page = await empty_page(browser, state, tongue=tongue, **context)
+    await page.goto(server.url + state.path)
+    return Scene(page, server, WORDS[tongue])
+
+
+async def empty_page(browser: Browser, state: PageState, *, tongue: str = "en", **context: Any) -> Page:
+    """A page on which the scene of ``state``, and of those like it, can be set."""
     page = await open_page(
         browser,
         "about:blank",
@@ -517,5 +524,4 @@ async def open_scene(
     page.set_default_timeout(10_000)
     if not state.path:
         await page.add_init_script(_STEADY_NETWORK)
-    await page.goto(server.url + state.path)
-    return Scene(page, server, WORDS[tongue])
+    return page

@@ -6,6 +6,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, Page
 
 from tests.kit.browser import chromium, loopback_media, open_page, page_errors
+from tests.kit.kept_page import KeptPage
 from tests.kit.page_server import PageServer, page_server
 from tests.kit.scripted_session import ScriptedHost
 
@@ -35,12 +36,22 @@ async def server(shared_server: PageServer) -> AsyncIterator[PageServer]:
     host.limit = 8
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def kept_page(browser: Browser) -> AsyncIterator[KeptPage]:
+    async def open_() -> Page:
+        page = await open_page(browser, "about:blank")
+        page.set_default_timeout(6000)
+        return page
+
+    kept = KeptPage(open_)
+    yield kept
+    await kept.close()
+
+
 @pytest_asyncio.fixture(loop_scope="module")
-async def page(browser: Browser, server: PageServer) -> AsyncIterator[Page]:
+async def page(kept_page: KeptPage, server: PageServer) -> AsyncIterator[Page]:
     """The page, with the microphone allowed; in the end no script failed and no policy was violated."""
-    page = await open_page(browser, server.url)
-    page.set_default_timeout(6000)
+    page = await kept_page.visit(server.url)
     yield page
-    errors = page_errors(page)
-    await page.context.close()
-    assert errors == []
+    await kept_page.leave(server.url)
+    assert page_errors(page) == []
