@@ -67,6 +67,19 @@ async def test_where_all_is_well_the_page_says_so_and_uses_no_session(browser: B
         assert server.host.sessions == []
 
 
+async def test_a_server_that_stops_in_the_midst_of_the_test_is_named_and_not_the_network(
+    browser: Browser, server: PageServer
+) -> None:
+    page = await open_page(browser, "about:blank")
+    for path in ("**/check/offer", "**/readyz"):
+        await page.route(path, lambda route: route.abort())
+        await page.goto(f"{server.url}check.html")
+        await expect_verdict(page, "bad", "The server is the problem")
+    await expect_row(page, "ready", "fail", "It answers no more")
+    await expect_row(page, "webrtc", "fail", "answers no more")
+    await page.context.close()
+
+
 async def test_the_report_can_be_copied_and_holds_no_secret(browser: Browser) -> None:
     servers = ("turn:alice:pa55word@nowhere.test:3478",)
     async with page_server(ScriptedHost(), token="s3cret", ice_servers=servers) as server:

@@ -46,7 +46,7 @@ export async function webrtc(world) {
     return await measured(peer, channel, details);
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    return { status: "fail", code: error.code === "too_busy" ? "busy" : "refused" };
+    return { status: "fail", code: { too_busy: "busy", server_unreachable: "gone" }[error.code] ?? "refused" };
   } finally {
     peer.close();
   }

@@ -23,6 +23,7 @@ export async function ready(world) {
   const { stages = {} } = (await response?.json().catch(() => null)) ?? {};
   if (response?.ok) return { status: "ok", code: "ok", details: { stages: Object.keys(stages).join(", ") || "-" } };
   const missing = Object.keys(stages).filter((name) => !stages[name]);
+  if (response === null) return { status: "fail", code: "gone" };
   if (missing.length === 0) return { status: "fail", code: "unknown_stage" };
   return { status: "fail", code: "loading", values: { stages: missing.join(", ") } };
 }

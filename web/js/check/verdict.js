@@ -12,6 +12,7 @@ export function verdict(results, { running }) {
   ].map((id) => results.get(id));
   const bad = (code) => ({ mood: "bad", code });
   if (failed(server)) return bad(server.code === "wrong_token" ? "token" : "server");
+  if ([ready, webrtc].some((result) => result?.code === "gone")) return bad("server");
   if (failed(browser)) return bad("browser");
   if (failed(secure)) return bad("secure");
   if (failed(ready)) return bad("ready");
