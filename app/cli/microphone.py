@@ -300,7 +300,10 @@ async def _sessions(settings: Settings, wanted: _Wanted, manner: Manner) -> Asyn
 
         address = address_of(wanted.server, wanted.token)
         _print(f"Talking to {address.url}")
-        yield await sessions_on(address, options, insecure=wanted.insecure, say=_print)
+        open_there = await sessions_on(address, options, insecure=wanted.insecure, say=_print)
+        if manner.wake_word is not None:  # a wrong token should not be learnt from the first word, an hour later
+            await (await open_there(lambda event: None)).close("looked")
+        yield open_there
         return
     _print("Loading the models…")
     # Here, because the stages' packages take seconds to import, and without a device nobody needs them; not on the

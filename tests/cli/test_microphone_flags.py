@@ -12,11 +12,12 @@ import pytest
 from app.catalog import Store
 from app.cli import first_run, remote
 from app.cli.main import main
-from app.cli.microphone import _options, _Wanted, for_one_microphone
+from app.cli.microphone import _options, _sessions, _Wanted, for_one_microphone
 from app.cli.talking import Manner
-from app.client import Certificate, ServerAddress, UntrustedCertificate
+from app.client import Certificate, ClientError, ServerAddress, UntrustedCertificate
 from app.config import Settings
 from app.errors import ConfigError
+from app.transports.microphone import WakeWord
 
 
 def run(*flags: str) -> subprocess.CompletedProcess[str]:
@@ -79,6 +80,14 @@ def test_a_server_that_is_not_there_is_named_and_torch_is_not_loaded_for_it() ->
     done = subprocess.run([sys.executable, "-c", code], input="", capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert "http://127.0.0.1:9 cannot be reached" in done.stderr
+
+
+async def test_a_server_that_is_not_there_is_told_before_the_wake_word_is_waited_for() -> None:
+    with pytest.raises(ClientError, match="cannot be reached"):
+        async with _sessions(
+            Settings(), _Wanted(server="http://127.0.0.1:9"), Manner(wake_word=WakeWord("hey jarvis"))
+        ):
+            pass
 
 
 def test_one_canceller_works_and_not_two() -> None:
