@@ -94,8 +94,21 @@ def loud_part(pcm: NDArray[np.int16], floor: int = 500) -> NDArray[np.int16]:
     return pcm[loud[0] : loud[-1] + 1] if len(loud) else pcm[:0]
 
 
+def assert_a_second_of_it(played: NDArray[np.int16], rate_hz: int) -> None:
+    """A machine that comes late puts silence in; nothing may be left out or be there twice."""
+    sounding = np.convolve(np.abs(played.astype(np.int32)) > 500, np.ones(rate_hz // 1000), "same") > 0
+    assert np.count_nonzero(sounding) / rate_hz == pytest.approx(1.0, abs=0.06)
+    assert len(played) / rate_hz == pytest.approx(1.0, abs=0.25)
+
+
 def power_db(pcm: NDArray[np.int16]) -> float:
     return float(10 * np.log10(np.mean(pcm.astype(np.float64) ** 2) + 1e-9))
+
+
+def usual_power_db(pcm: NDArray[np.int16], rate_hz: int) -> float:
+    """Of its 50 ms pieces the middle one: a machine that is late once spoils a few of them."""
+    piece = rate_hz // 20
+    return float(np.median([power_db(part) for part in pcm[: len(pcm) // piece * piece].reshape(-1, piece)]))
 
 
 def phrase(name: str, rate_hz: int = RATE_HZ) -> NDArray[np.int16]:
@@ -113,13 +126,13 @@ async def test_a_tone_from_the_session_reaches_the_speaker_at_its_pitch_and_with
         await asyncio.sleep(0.3)
         before = transport.stats.underruns
         async with recorded(sound) as recording:
-            session.play(tone(1.5))
-            await asyncio.sleep(2.0)
+            session.play(tone(1.0))
+            await asyncio.sleep(1.4)
         underruns = transport.stats.underruns - before
     played = loud_part(recording.pcm)
     assert pitch_hz(played, RATE_HZ) == pytest.approx(_PITCH_HZ, rel=0.01)
-    assert len(played) / RATE_HZ == pytest.approx(1.5, abs=0.06)
     assert underruns <= 3
+    assert_a_second_of_it(played, RATE_HZ)
     # A gap or a repeated block is a jump no sine of this pitch makes.
     assert np.abs(np.diff(played.astype(np.int32))).max() < 2.0 * 8000 * 2 * np.pi * _PITCH_HZ / RATE_HZ
 
@@ -132,7 +145,7 @@ async def test_a_tone_into_the_microphone_arrives_at_its_pitch(sound: VirtualSou
         await asyncio.sleep(0.3)
     heard = loud_part(session.heard)
     assert pitch_hz(heard, 16_000) == pytest.approx(_PITCH_HZ, rel=0.01)
-    assert len(heard) / 16_000 == pytest.approx(1.0, abs=0.06)
+    assert_a_second_of_it(heard, 16_000)
 
 
 async def test_speech_into_the_microphone_is_still_understood(sound: VirtualSound, tmp_path: Path, ear: Ear) -> None:
@@ -147,7 +160,7 @@ async def test_the_assistants_echo_is_suppressed_and_speech_over_it_is_understoo
     sound: VirtualSound, tmp_path: Path, ear: Ear
 ) -> None:
     voice = phrase("counting")
-    voice = np.tile(voice, 1 + int(14 * RATE_HZ / len(voice)))[: 14 * RATE_HZ]
+    voice = np.tile(voice, 1 + int(12 * RATE_HZ / len(voice)))[: 12 * RATE_HZ]
     session = RecordingSession()
     sound.add_echo(latency_ms=60)
     try:
@@ -156,7 +169,7 @@ async def test_the_assistants_echo_is_suppressed_and_speech_over_it_is_understoo
             await asyncio.sleep(4.0)  # the canceller converges
             session.clear()
             async with recorded(sound, "mic") as air:
-                await asyncio.sleep(3.0)
+                await asyncio.sleep(1.5)
             echo_only = session.heard
             session.clear()
             await asyncio.to_thread(sound.say, wav(tmp_path, phrase("quick_brown_fox")))
@@ -164,9 +177,10 @@ async def test_the_assistants_echo_is_suppressed_and_speech_over_it_is_understoo
             over_it = session.heard
     finally:
         sound.remove_echo()
-    print(f"echo {power_db(air.pcm):.1f} dB, left of it {power_db(echo_only):.1f} dB")
+    echo_db, left_db = usual_power_db(air.pcm, RATE_HZ), usual_power_db(echo_only, 16_000)
+    print(f"echo {echo_db:.1f} dB, left of it {left_db:.1f} dB")
     assert power_db(air.pcm) > power_db(np.full(1, 200, np.int16)), "there was no echo to cancel"
-    assert power_db(air.pcm) - power_db(echo_only) >= 20
+    assert echo_db - left_db >= 20
     assert word_error_rate((_PHRASES / "quick_brown_fox.txt").read_text(), ear.hear(over_it, 16_000)) <= 0.25
 
 
