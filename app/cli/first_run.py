@@ -6,7 +6,7 @@ import sys
 
 from app.catalog import Kind, Store
 from app.catalog.schema import Catalogue, Entry
-from app.cli.keys import ask, somebody_types
+from app.cli.keys import ask, screen, somebody_types
 from app.config import Settings
 from app.errors import ConfigError, ModelError
 
@@ -47,10 +47,11 @@ def fetch_missing(settings: Settings) -> None:
     from app.cli.models import fetch
 
     total_mb = sum(entry.bytes for entry in missing) / 1e6
-    print(f"Parley needs {len(missing)} model(s) that are not here yet, {total_mb:.0f} MB in all:")
+    out = screen()
+    print(f"Parley needs {len(missing)} model(s) that are not here yet, {total_mb:.0f} MB in all:", file=out)
     for entry in missing:
-        print(f"  {entry.name:<24}{entry.bytes / 1e6:>6.0f} MB   {entry.kind}, {entry.licence}")
-    print(f"They are fetched once, and kept in {settings.runtime.model_store}.", flush=True)
+        print(f"  {entry.name:<24}{entry.bytes / 1e6:>6.0f} MB   {entry.kind}, {entry.licence}", file=out)
+    print(f"They are fetched once, and kept in {settings.runtime.model_store}.", file=out, flush=True)
     asks = somebody_types() and sys.stdout is not None and sys.stdout.isatty()
     if asks and ask("Fetch them now? [Y/n] ", at_end="n") not in ("", "y", "yes", "j", "ja", "是", "好"):
         raise ConfigError(
@@ -58,4 +59,4 @@ def fetch_missing(settings: Settings) -> None:
             "with `python -m app --server URL`."
         )
     for entry in missing:
-        fetch(entry, settings.runtime.model_store)
+        fetch(entry, settings.runtime.model_store, out)

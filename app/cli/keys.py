@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TextIO, TypeAlias
 
 from app.errors import ConfigError
 
@@ -218,10 +218,17 @@ def somebody_types() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
+def screen() -> TextIO:
+    """Where people read: standard output if it is a terminal, else standard error, since what a pipe gets is read by
+    programs. Not always the latter: a picture keeps it for later (``app.cli.quiet``)."""
+    return sys.stdout if sys.stdout is not None and sys.stdout.isatty() else sys.stderr
+
+
 def ask(question: str, *, at_end: str) -> str:
     """What somebody answers in the terminal, in lower case; ``at_end`` if they end the input instead (Ctrl-D)."""
+    print(question, end="", file=screen(), flush=True)  # not by input(), which writes it to standard error
     try:
-        return input(question).strip().lower()
+        return input("").strip().lower()
     except EOFError:
-        print(flush=True)
+        print(file=screen(), flush=True)
         return at_end

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from app.cli.keys import ask, somebody_types
+from app.cli.keys import ask, screen, somebody_types
 from app.cli.talking import OpenSession
 from app.client import (
     Certificate,
@@ -72,7 +72,7 @@ async def _judged(address: ServerAddress, *, insecure: bool, say: Callable[[str]
     )
     if not somebody_types():
         raise UntrustedCertificate(f"{question} Run this once in a terminal to trust it, or add --insecure.")
-    print(question, flush=True)
+    print(question, file=screen(), flush=True)
     if await asyncio.to_thread(ask, "Trust it from now on? [y/N] ", at_end="n") not in ("y", "yes"):
         raise UntrustedCertificate(f"{address.url} was not trusted.")
     _remember({**known, name: shown.fingerprint})

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import pytest
 
 from app.cli.keys import Key, KeyParser
+from tests.kit.terminal import Terminal
 
 
 def names(*parts: bytes) -> list[str]:
@@ -56,3 +60,14 @@ def test_a_terminal_without_that_protocol_answers_only_what_it_is() -> None:
 @pytest.mark.parametrize(("key", "written"), [("a", "a"), ("space", " "), ("你", "你"), ("escape", ""), ("\x01", "")])
 def test_only_printable_keys_write(key: str, written: str) -> None:
     assert Key(key).character == written
+
+
+def test_a_question_is_to_be_read_before_it_is_answered_even_while_standard_error_is_kept_for_later() -> None:
+    program = (
+        "from app.cli.keys import ask\nfrom app.cli.quiet import quiet_errors\n"
+        "with quiet_errors():\n    print('It was', ask('Trust it? [y/N] ', at_end='n'), flush=True)"
+    )
+    with Terminal([sys.executable, "-c", program], os.environ) as terminal:
+        terminal.wait_for("Trust it? [y/N]", 20)
+        terminal.type("Yes\n")
+        terminal.wait_for("It was yes", 10)

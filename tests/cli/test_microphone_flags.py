@@ -115,10 +115,10 @@ def test_what_is_missing_is_named_with_its_size_before_it_is_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fetched: list[str] = []
-    monkeypatch.setattr("app.cli.models.fetch", lambda entry, store: fetched.append(entry.name))
+    monkeypatch.setattr("app.cli.models.fetch", lambda entry, store, out: fetched.append(entry.name))
     settings = Settings.model_validate({"runtime": {"model_store": str(tmp_path)}})
     first_run.fetch_missing(settings)
-    said = capsys.readouterr().out
+    said = capsys.readouterr().err  # standard output may be a script's
     assert fetched == [entry.name for entry in first_run.missing_models(settings)]
     assert "whisper-base" in fetched
     assert all(name in said for name in fetched)
@@ -127,7 +127,7 @@ def test_what_is_missing_is_named_with_its_size_before_it_is_fetched(
 
 def test_nothing_is_asked_when_all_models_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Store, "fault", lambda self, entry: "")
-    monkeypatch.setattr("app.cli.models.fetch", lambda entry, store: pytest.fail("fetched"))
+    monkeypatch.setattr("app.cli.models.fetch", lambda entry, store, out: pytest.fail("fetched"))
     first_run.fetch_missing(Settings())
 
 
@@ -157,7 +157,7 @@ def unknown_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]
 async def test_a_certificate_is_asked_about_once(unknown_server: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     unknown_server.append("y")
     assert await remote._judged(_ADDRESS, insecure=False, say=print) == _PEM
-    assert _PEM.fingerprint in capsys.readouterr().out
+    assert _PEM.fingerprint in capsys.readouterr().err
     assert await remote._judged(_ADDRESS, insecure=False, say=print) == _PEM, "asked again"
 
 
@@ -168,7 +168,7 @@ async def test_a_certificate_that_changed_is_said_to_have_changed(
     unknown_server.append("")
     with pytest.raises(UntrustedCertificate, match="not trusted"):
         await remote._judged(_ADDRESS, insecure=False, say=print)
-    assert "CHANGED" in capsys.readouterr().out
+    assert "CHANGED" in capsys.readouterr().err
 
 
 async def test_without_a_terminal_nothing_is_trusted_unless_told_to(
