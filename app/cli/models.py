@@ -6,10 +6,23 @@ import argparse
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TransferSpeedColumn,
+)
 from rich.table import Table
+from rich.text import Text
 
 from app.catalog import Progress as ReportProgress
 from app.catalog import Store, entries, model_path, pull, verify
@@ -78,25 +91,41 @@ def _pull(settings: Settings, chosen: list[Entry]) -> None:
         fetch(entry, store)
 
 
-def fetch(entry: Entry, store: Path) -> None:
-    """Fetch one model into ``store`` and tell how it goes. Raises ModelError."""
-    with _progress_bar() as report:
-        folder = pull(entry.name, store, progress=report)
-    print(f"{entry.name}: {folder}", flush=True)
+def fetch(entry: Entry, store: Path, out: TextIO | None = None) -> None:
+    """Fetch one model into ``store`` and tell how it goes, on standard output or ``out``. Raises ModelError."""
+    console = Console(file=out)
+    with progress_of(console) as report:
+        folder = pull(entry.name, store, progress=report, on_wait=lambda: report(f"waiting for {entry.name}", 0, 0))
+    print(f"{entry.name}: {folder}", file=out, flush=True)
 
 
 @contextmanager
-def _progress_bar() -> Iterator[ReportProgress]:
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, transient=True) as bar:
+def progress_of(console: Console) -> Iterator[ReportProgress]:
+    """Bars in a terminal, moving also where nobody knows how long it takes; elsewhere a line for each step that begins."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), _Amount(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         tasks: dict[str, TaskID] = {}
 
         def report(what: str, done_bytes: int, total_bytes: int) -> None:
             if what not in tasks:
+                for earlier in tasks.values():
+                    bar.stop_task(earlier)
                 tasks[what] = bar.add_task(what, total=total_bytes or None)
+                if not console.is_terminal:
+                    size = f", {total_bytes / 1e6:.0f} MB" if total_bytes else ""
+                    print(f"{what}{size}", file=console.file, flush=True)
             bar.update(tasks[what], completed=done_bytes, total=total_bytes or None)
 
         yield report
+
+
+class _Amount(ProgressColumn):
+    """Bytes and their speed, where bytes are what a step is made of."""
+
+    _columns = (DownloadColumn(), TransferSpeedColumn())
+
+    def render(self, task: Task) -> Text:
+        return Text("") if task.total is None else Text(" ").join(column.render(task) for column in self._columns)
 
 
 def _verify(settings: Settings, chosen: list[Entry]) -> int:
