@@ -7,10 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-DEFAULT_SYSTEM_PROMPT = (
-    "You are Parley, a friendly voice assistant. Answer in one to three short sentences that are easy "
-    "to say aloud. Never use lists, tables, code or emoji."
-)
+DEFAULT_SYSTEM_PROMPT = "You are a helpful AI assistant named Parley. You speak aloud, so answer in one or two short sentences, without lists."
 
 
 class Section(BaseModel):
