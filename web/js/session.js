@@ -352,7 +352,7 @@ export class Session extends EventTarget {
   }
 
   #play(stream) {
-    this.#audio.srcObject = stream;
+    if (this.#audio.srcObject !== stream) this.#audio.srcObject = stream; // Given again it would begin anew.
     this.#audio.play().catch((error) => {
       // AbortError only says that a newer play() took over.
       if (error.name === "NotAllowedError") this.dispatchEvent(new Event("blocked"));
