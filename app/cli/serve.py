@@ -105,7 +105,12 @@ async def _serve(
         hint = _for_clients(settings, access, certificate) if api_only else advice(sock, certificate)
         urls = _addresses(sock, access, certificate, api_only=api_only)
         phone = urls[-1] if certificate is not None and not api_only and not is_loopback(sock.getsockname()[0]) else ""
-        await serve(app, sock, certificate=certificate, on_ready=lambda: start_up.ready(urls, hint, phone=phone))
+        fingerprint = certificate.fingerprint if certificate is not None else ""
+
+        def on_ready() -> None:
+            start_up.ready(urls, hint, phone=phone, fingerprint=fingerprint)
+
+        await serve(app, sock, certificate=certificate, on_ready=on_ready)
         start_up.end("requests" if api_only else "calls and requests")
         _ignore_signals()
 
@@ -197,8 +202,8 @@ class StartUp:
             f"[dim]warm-up[/] {report.warm_up_s:4.1f} s  [dim]memory[/] {report.memory_mb:5.0f} MiB  {detail}"
         )
 
-    def ready(self, urls: tuple[str, ...], hint: str, *, phone: str = "") -> None:
-        """``phone`` is the address that a phone's camera should see, if any."""
+    def ready(self, urls: tuple[str, ...], hint: str, *, phone: str = "", fingerprint: str = "") -> None:
+        """``phone`` is the address that a phone's camera should see, if any; ``fingerprint`` the certificate's."""
         took_s = time.monotonic() - self._began
         self._line(f"[dim]Ready in {took_s:.1f} s, {self._memory_mb:.0f} MiB[/]")
         self._line(f"[bold]Parley is ready:[/] [bold cyan]{urls[0]}[/]")
@@ -207,6 +212,8 @@ class StartUp:
         if phone and (code := qr_code(phone, self._console)):
             self._line("[dim]For a phone in the same network, to scan with its camera:[/]")
             self._console.print(code)
+        if fingerprint:
+            self._line(f"[dim]The certificate's fingerprint (SHA-256):[/] {fingerprint}")
         if hint:
             self._line(f"[yellow]{hint}[/]")
         self._line("[dim]Ctrl-C ends it.[/]")

@@ -47,6 +47,8 @@ class Certificate:
     expires: datetime
     made: bool
     """By Parley, so that browsers warn of it."""
+    fingerprint: str
+    """SHA-256 of the DER form, as browsers and `--server` show it: ``AB:CD:...``."""
 
     @property
     def expired(self) -> bool:
@@ -128,7 +130,8 @@ def _read(path: Path, key_path: Path, *, made: bool) -> Certificate:
             "must be the server's own); give the two that were made together."
         )
     texts = tuple(_text(name) for name in names if isinstance(name, x509.DNSName | x509.IPAddress))
-    return Certificate(path, key_path, texts, leaf.not_valid_after_utc, made)
+    fingerprint = leaf.fingerprint(hashes.SHA256()).hex(":").upper()
+    return Certificate(path, key_path, texts, leaf.not_valid_after_utc, made, fingerprint)
 
 
 def _private_key(path: Path) -> PrivateKeyTypes:

@@ -44,7 +44,7 @@ def test_a_terminal_shows_the_phones_address_as_a_code_and_a_file_only_as_text()
         console = Console(
             file=out, force_terminal=terminal, color_system="256" if terminal else None, width=80, legacy_windows=False
         )
-        serve.StartUp(console).ready(urls, "Browsers warn.", phone=urls[1])
+        serve.StartUp(console).ready(urls, "Browsers warn.", phone=urls[1], fingerprint="AB:CD")
         out.seek(0)
         shown[terminal] = out.read()
     assert "▀" in shown[True]
@@ -52,6 +52,7 @@ def test_a_terminal_shows_the_phones_address_as_a_code_and_a_file_only_as_text()
     assert shown[False].splitlines()[1:] == [
         "Parley is ready: https://127.0.0.1:8080/#token=abc",
         "                 https://192.0.2.1:8080/#token=abc",
+        "The certificate's fingerprint (SHA-256): AB:CD",
         "Browsers warn.",
         "Ctrl-C ends it.",
     ]

@@ -21,6 +21,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from app.client import ServerAddress, fetch_certificate
 from app.config.settings import ServerSettings, Settings
 from app.errors import ConfigError
 from app.server import Access, Certificate, addresses, advice, bind, create_app, find_certificate, serve, tls
@@ -267,3 +268,9 @@ def test_a_renewed_key_is_no_more_readable_than_the_first(tmp_path: Path) -> Non
     made.path.unlink()
     made.key_path.chmod(0o644)
     assert stat.S_IMODE(find_certificate(HTTPS, tmp_path).key_path.stat().st_mode) == 0o600
+
+
+async def test_the_fingerprint_that_is_printed_is_the_one_that_a_client_sees(tmp_path: Path) -> None:
+    made = find_certificate(HTTPS, tmp_path)
+    async with serving(made) as port:
+        assert (await fetch_certificate(ServerAddress("127.0.0.1", port, secure=True))).fingerprint == made.fingerprint
