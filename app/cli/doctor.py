@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
+import http.client
 import importlib.metadata
 import importlib.util
+import json
 import os
 import platform
 import shutil
 import socket
+import ssl
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -34,6 +39,8 @@ _PACKAGES = (
 )  # fmt: skip
 _OPTIONAL = frozenset({"coqui-tts", "sounddevice", "livekit", "pymicro-wakeword"})
 _NEEDED_MB = 2500
+_ANSWER_S = 2.0
+_LONGEST_ANSWER = 4096
 _MARKS = {"good": "✓", "note": "•", "bad": "✗"}
 
 
@@ -110,8 +117,26 @@ def _port(settings: Settings) -> Finding:
         try:
             probe.bind((host, port))
         except OSError as error:
+            if error.errno == errno.EADDRINUSE and (scheme := _parley_at(host, port)):
+                return Finding("good", f"Parley itself is running on {host}:{port} ({scheme})")
             return Finding("note", f"{host}:{port} cannot be used ({error.strerror})", "Set server.port, or --port.")
     return Finding("good", f"{host}:{port} is free for the server")
+
+
+def _parley_at(host: str, port: int) -> str:
+    """By which scheme a Parley answers there; empty where none does."""
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    unchecked = ssl._create_unverified_context()  # whose it is matters, not whether a name fits
+    for scheme, connection in (
+        ("https", http.client.HTTPSConnection(name, port, timeout=_ANSWER_S, context=unchecked)),
+        ("http", http.client.HTTPConnection(name, port, timeout=_ANSWER_S)),
+    ):
+        with contextlib.closing(connection), contextlib.suppress(OSError, ValueError, http.client.HTTPException):
+            connection.request("GET", "/healthz")
+            answer = json.loads(connection.getresponse().read(_LONGEST_ANSWER))
+            if isinstance(answer, dict) and answer.get("service") == "parley":
+                return scheme
+    return ""
 
 
 def _sound() -> Finding:

@@ -27,7 +27,9 @@ def _https(server: ServerSettings, folder: Path) -> Finding:
         if server.certificate or server.private_key:
             return Finding("note", "A certificate is set, but https is off", "Set server.https = true, or --https.")
         if is_loopback(server.address):
-            return Finding("good", "http on this machine alone; `serve --https` lets phones in too (docs/phone.md)")
+            kept = kept_certificate(server, folder)
+            more = f"; --https has Parley's own certificate{_fingerprint(kept)}" if kept else ""
+            return Finding("good", f"http on this machine alone{more}")
         remedy = "Use --https, unless an https proxy stands in front (docs/phone.md)."
         return Finding("note", "http for other machines: their browsers give the page no microphone", remedy)
     try:
@@ -36,14 +38,21 @@ def _https(server: ServerSettings, folder: Path) -> Finding:
     except ConfigError as error:
         return Finding("bad", "https cannot be served", str(error))
     if kept := kept_certificate(server, folder):
-        return Finding("good", f"https: Parley's own certificate, until {kept.expires:%Y-%m-%d}, for {_names(kept)}")
+        text = f"https: Parley's own certificate, until {kept.expires:%Y-%m-%d}, for {_names(kept)}{_fingerprint(kept)}"
+        return Finding("good", text)
     return Finding("good", "https: a certificate for this machine will be made at the next start")
 
 
 def _own(certificate: Certificate) -> Finding:
     certificate.context()
     text = f"https: {certificate.path}, until {certificate.expires:%Y-%m-%d}, for {_names(certificate)}"
-    return Finding("bad", f"{text}: expired", "Have it renewed.") if certificate.expired else Finding("good", text)
+    if certificate.expired:
+        return Finding("bad", f"{text}: expired", "Have it renewed.")
+    return Finding("good", text + _fingerprint(certificate))
+
+
+def _fingerprint(certificate: Certificate) -> str:
+    return f"\n  fingerprint (SHA-256): {certificate.fingerprint}"
 
 
 def _names(certificate: Certificate) -> str:
@@ -52,8 +61,8 @@ def _names(certificate: Certificate) -> str:
 
 def _reach(server: ServerSettings) -> Finding:
     if is_loopback(server.address):
-        remedy = "--host 0.0.0.0 lets them." if server.https else ""
-        return Finding("note" if remedy else "good", f"Phones cannot reach {server.address}, only this machine", remedy)
+        remedy = "--host 0.0.0.0 lets them in." if server.https else "`serve --https` lets them in (docs/phone.md)."
+        return Finding("note", f"Phones and other machines cannot reach {server.address}", remedy)
     address = lan_address()
     if address is None:
         return Finding("note", "This machine has no address that a phone could reach", "Connect it to the network.")

@@ -60,8 +60,8 @@ class Status:
         self._choices = choices
 
     async def healthz(self, request: Request) -> Response:
-        """The process answers."""
-        return JSONResponse({"status": "ok"}, headers=_NO_STORE)
+        """The process answers, and is Parley (``doctor`` asks what holds the port)."""
+        return JSONResponse({"status": "ok", "service": "parley"}, headers=_NO_STORE)
 
     async def readyz(self, request: Request) -> Response:
         """Every stage is loaded and warm; 503 while one is not (such as an LLM worker being restarted)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from app.cli import doctor, phones
 from app.cli.finding import Finding
 from app.config.settings import ServerSettings, Settings
-from app.server import find_certificate, tls
+from app.server import bind, create_app, find_certificate, serve, tls
 
 
 def found(folder: Path, **server: Any) -> list[Finding]:
@@ -20,8 +21,8 @@ def found(folder: Path, **server: Any) -> list[Finding]:
 
 def test_a_plain_server_for_this_machine_is_well_and_the_way_to_phones_is_told(tmp_path: Path) -> None:
     https, reach = found(tmp_path)
-    assert https.verdict == reach.verdict == "good"
-    assert "--https" in https.text
+    assert https.verdict == "good"
+    assert (reach.verdict, "--https" in reach.remedy) == ("note", True)
 
 
 def test_http_for_other_machines_is_noted_with_the_remedy(tmp_path: Path) -> None:
@@ -31,7 +32,7 @@ def test_http_for_other_machines_is_noted_with_the_remedy(tmp_path: Path) -> Non
 
 def test_https_on_this_machine_alone_is_noted(tmp_path: Path) -> None:
     _, reach = found(tmp_path, https=True, host="127.0.0.1")
-    assert (reach.verdict, reach.remedy) == ("note", "--host 0.0.0.0 lets them.")
+    assert (reach.verdict, reach.remedy) == ("note", "--host 0.0.0.0 lets them in.")
 
 
 def test_the_certificate_that_will_be_or_was_made_is_told_and_looking_makes_none(
@@ -46,6 +47,7 @@ def test_the_certificate_that_will_be_or_was_made_is_told_and_looking_makes_none
     made = find_certificate(ServerSettings(https=True), tmp_path)  # type: ignore[call-arg]
     https, _ = found(tmp_path, https=True)
     assert f"until {made.expires:%Y-%m-%d}" in https.text
+    assert made.fingerprint in https.text
     monkeypatch.setattr(phones, "lan_address", lambda: None)
     assert found(tmp_path, https=True)[1].remedy == "Connect it to the network."
 
@@ -77,6 +79,29 @@ def test_each_ice_server_is_looked_at_and_no_password_is_shown(tmp_path: Path, e
     ice = found(tmp_path, ice_servers=[entry])[-1]
     assert ice.verdict == verdict
     assert "s3cret" not in ice.text + ice.remedy
+
+
+def test_doctor_calls_a_port_that_another_program_holds_unusable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_ANSWER_S", 0.1)
+    with bind("127.0.0.1", 0) as sock:
+        settings = Settings.model_validate({"server": {"host": "127.0.0.1", "port": sock.getsockname()[1]}})
+        assert "cannot be used" in doctor._port(settings).text
+
+
+async def test_doctor_knows_parley_itself_from_another_program_on_its_port(tmp_path: Path) -> None:
+    for certificate, scheme in ((None, "http"), (find_certificate(ServerSettings(https=True), tmp_path), "https")):  # type: ignore[call-arg]
+        sock = bind("127.0.0.1", 0)
+        settings = Settings.model_validate({"server": {"host": "127.0.0.1", "port": sock.getsockname()[1]}})
+        with sock:
+            running = asyncio.create_task(serve(create_app(settings), sock, certificate=certificate))
+            port = await asyncio.to_thread(doctor._port, settings)
+            running.cancel()
+            await asyncio.wait([running])
+        assert (port.verdict, "Parley itself is running" in port.text, f"({scheme})" in port.text) == (
+            "good",
+            True,
+            True,
+        )
 
 
 def test_doctor_looks_where_the_server_will_listen() -> None:

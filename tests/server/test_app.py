@@ -353,7 +353,7 @@ async def test_readiness_follows_the_stages() -> None:
         assert (waiting.status_code, waiting.json()["stages"]) == (503, stages)
         stages["LLM"] = True
         assert (await client.get("/readyz")).status_code == 200
-        assert (await client.get("/healthz")).json() == {"status": "ok"}
+        assert (await client.get("/healthz")).json() == {"status": "ok", "service": "parley"}
 
 
 async def test_metrics_count_sessions_turns_latencies_and_errors() -> None:
