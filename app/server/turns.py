@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -47,6 +48,7 @@ class Turns:
                 content = await asyncio.to_thread(bundle, saved, open_settings(self._settings))
         finally:
             self._asked -= 1
-        name = "".join(char for char in response_id if char.isascii() and (char.isalnum() or char in "_-"))
-        headers = {"content-disposition": f'attachment; filename="parley-{name}.zip"', "cache-control": "no-store"}
+        # Not of its id, which other calls have too.
+        name = f"{datetime.fromtimestamp(saved.saved_at):parley-turn-%Y-%m-%d-%H%M%S}.zip"
+        headers = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
         return Response(content, media_type="application/zip", headers=headers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
 import zipfile
 
 import httpx
@@ -49,7 +50,8 @@ def test_a_turn_is_a_zip_file() -> None:
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/zip"
     assert response.headers["cache-control"] == "no-store"
-    assert 'filename="parley-item_2.zip"' in response.headers["content-disposition"]
+    named = r'attachment; filename="parley-turn-\d{4}-\d\d-\d\d-\d{6}\.zip"'
+    assert re.fullmatch(named, response.headers["content-disposition"]), "another name for each turn"
     with zipfile.ZipFile(io.BytesIO(response.content)) as archive:
         assert archive.testzip() is None
         assert "turn.json" in archive.namelist()

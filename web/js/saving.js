@@ -60,9 +60,9 @@ export function download(content, name, type) {
   setTimeout(() => URL.revokeObjectURL(url), 60_000); // Some browsers ask first where to put it.
 }
 
-/** parley-2026-11-30-1420.txt */
-export function fileName(extension, at = new Date()) {
+/** parley-2026-11-30-142009.txt */
+export function fileName(extension, at = new Date(), what = "parley") {
   const two = (number) => String(number).padStart(2, "0");
-  const date = [at.getFullYear(), two(at.getMonth() + 1), two(at.getDate()), two(at.getHours()) + two(at.getMinutes())];
-  return `parley-${date.join("-")}.${extension}`;
+  const time = [at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join("");
+  return `${[what, at.getFullYear(), two(at.getMonth() + 1), two(at.getDate()), time].join("-")}.${extension}`;
 }

@@ -34,6 +34,9 @@ export function text(key, values = {}) {
 
 export const has = (key) => key in en;
 
+/** "0.73 s", in the page's language. */
+export const seconds = (ms) => text("seconds", { number: (ms / 1000).toFixed(2) });
+
 /** Fill every element that names a string in data-text, data-label, data-title or data-placeholder. */
 export function fill(root = document) {
   document.documentElement.lang = current === "zh" ? "zh-CN" : current;

@@ -3,7 +3,7 @@
 import { codePoints } from "./conversation.js";
 import { icon } from "./icons.js";
 import { itemText } from "./saving.js";
-import { text } from "./strings.js";
+import { seconds, text } from "./strings.js";
 
 // A word or the space between two; scripts without spaces turn solid character by character.
 const UNSPACED = "\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Thai}";
@@ -38,7 +38,14 @@ export class Transcript {
       following = this.#atEnd() || (following && scroller.scrollTop >= last);
       last = scroller.scrollTop;
     });
-    const sizes = new ResizeObserver(() => following && this.#toEnd());
+    // Nor does what the person opens carry them to the end: they want to see it.
+    let opened = false;
+    list.addEventListener("click", ({ target }) => (opened ||= target.closest("[aria-expanded]") !== null), true);
+    const sizes = new ResizeObserver(() => {
+      if (opened) following = this.#atEnd();
+      else if (following) this.#toEnd();
+      opened = false;
+    });
     for (const el of [list, scroller]) sizes.observe(el);
   }
 
@@ -94,7 +101,7 @@ export class Transcript {
   }
 }
 
-function copyButton(copy) {
+export function copyButton(copy) {
   const button = make("button", "copy");
   button.type = "button";
   button.title = text("copyOne");
@@ -130,7 +137,7 @@ function replyRow(el, copy) {
   const row = make("div", "foot");
   const foot = make("div", "facts");
   const more = make("div", "more"); // What other parts of the page know of this reply.
-  row.append(foot, copy, more);
+  row.append(foot, more, copy);
   el.append(make("span", "hidden", text("parley")), said, row);
   let drawn = "";
   let words = [];
@@ -188,8 +195,6 @@ function mark(words, heard, status) {
     noted ||= struck;
   }
 }
-
-const seconds = (ms) => `${(ms / 1000).toFixed(2)} s`;
 
 function drawFoot(foot, { status, turn, silent }) {
   const parts = [];

@@ -1,8 +1,9 @@
 // The call's own figures: how fast it usually is, how it travels, what got lost.
 
-import { text } from "../strings.js";
+import { seconds, text } from "../strings.js";
 import { percentile } from "./stages.js";
-import { seconds } from "./waterfall.js";
+
+const ENOUGH = 3; // Of fewer answers nothing can be said to be seldom.
 
 const make = (tag, content = "") => {
   const el = document.createElement(tag);
@@ -10,13 +11,13 @@ const make = (tag, content = "") => {
   return el;
 };
 
-/** Draw `{ totals, interruptions, transport, network }` into `el`; nothing before the first turn. */
+/** Draw `{ totals, interruptions, transport, network }` into `el`; nothing before the first spoken turn. */
 export function drawFigures(el, { totals, interruptions, transport, network }, shown) {
   el.hidden = !shown || totals.length === 0;
   if (el.hidden) return;
   const facts = [
     ["p50", seconds(percentile(totals, 0.5))],
-    ["p95", seconds(percentile(totals, 0.95))],
+    ...(totals.length >= ENOUGH ? [["p95", seconds(percentile(totals, 0.95))]] : []),
     ["turns", String(totals.length)],
     ["interruptions", String(interruptions)],
     ["transport", { webrtc: "WebRTC", websocket: "WebSocket" }[transport] ?? "–"],
@@ -26,6 +27,7 @@ export function drawFigures(el, { totals, interruptions, transport, network }, s
   const list = make("dl");
   for (const [name, value] of facts) {
     const pair = make("div");
+    pair.dataset.figure = name;
     const term = make("dt", text(`figures.${name}`));
     if (text(`figures.${name}.title`)) term.title = text(`figures.${name}.title`);
     pair.append(term, make("dd", value));

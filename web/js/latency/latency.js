@@ -24,10 +24,10 @@ export class Latency {
   }
 
   /** What belongs below a reply of the transcript: an element, or null where nothing is known. */
-  part({ id, turn }) {
+  part({ id, at, turn }) {
     if (!turn || stages(turn, null) === null) return null;
     const known = this.#known(id);
-    known.view = new TurnView(id, turn, () => this.#facts(id), () => this.#show());
+    known.view = new TurnView({ id, at, turn }, () => this.#facts(id), () => this.#show());
     return known.view.el;
   }
 
@@ -54,7 +54,7 @@ export class Latency {
     call.transport = this.#session.transport;
     known.network = call.network = await this.#session.measure().catch(() => null); // The call may just have ended.
     const told = stages({ timings, spans }, known.network);
-    if (told?.heard) call.totals.push(told.total);
+    if (told?.heard && told.spoken) call.totals.push(told.total); // What is typed waits for no end of a turn: another figure.
     known.view?.draw();
     this.#draw();
   }

@@ -2,9 +2,11 @@
 
 import { preferences } from "../preferences.js";
 import { asProblem } from "../problem.js";
-import { download } from "../saving.js";
+import { download, fileName } from "../saving.js";
 import { savedTurn } from "../server.js";
 import { has, text } from "../strings.js";
+import { copy } from "../tools.js";
+import { copyButton } from "../transcript.js";
 import { stages } from "./stages.js";
 import { waterfall } from "./waterfall.js";
 
@@ -18,15 +20,17 @@ const make = (tag, className, content = "") => {
 export class TurnView {
   el = make("div", "latency");
   #id;
+  #at;
   #turn;
   #facts;
   #button = make("button", "show");
   #panel = make("div", "panel");
   #open = false;
 
-  /** `facts()` is what the call knows of this turn: { network, token, kept }; `opened()` is told when it is shown. */
-  constructor(id, turn, facts, opened) {
+  /** `at` is when the reply came up, in ms since the epoch. `facts()` is what the call knows of this turn: { network, token, kept }; `opened()` is told when it is shown. */
+  constructor({ id, at, turn }, facts, opened) {
     this.#id = id;
+    this.#at = at;
     this.#turn = turn;
     this.#facts = facts;
     this.#panel.id = `latency-${id}`;
@@ -36,7 +40,9 @@ export class TurnView {
       this.#open = !this.#open;
       if (this.#open) opened();
       this.draw();
-      if (this.#open) this.#panel.scrollIntoView({ block: "nearest" });
+      if (!this.#open) return;
+      // As much of the panel as there is room for, but never so much that what was pressed is gone.
+      for (const el of [this.#panel, this.#button]) el.scrollIntoView({ block: "nearest" });
     });
     this.el.append(this.#button, this.#panel);
     this.draw();
@@ -69,7 +75,7 @@ export class TurnView {
 
   #saving() {
     const row = make("div", "saving");
-    const button = make("button", "", text("latency.save"));
+    const button = make("button", "save-turn", text("latency.save"));
     const said = make("p");
     said.setAttribute("role", "status");
     button.type = "button";
@@ -80,10 +86,20 @@ export class TurnView {
       said.textContent = text("latency.saving");
       const code = await this.#save();
       said.textContent = text(has(`latency.${code}`) ? `latency.${code}` : `${code}.text`);
+      if (code === "saved") said.append(" ", ...this.#replaying());
       button.removeAttribute("aria-disabled");
     });
     row.append(button, said);
     return row;
+  }
+
+  get #file() {
+    return fileName("zip", new Date(this.#at), "parley-turn");
+  }
+
+  #replaying() {
+    const command = `python -m app replay ${this.#file}`;
+    return [make("code", "", command), copyButton((button) => copy(command, button))];
   }
 
   /** What came of it, as the key of a sentence. */
@@ -93,7 +109,7 @@ export class TurnView {
     if (!token) return "turn_forgotten";
     try {
       const zip = await savedTurn(this.#id, token);
-      download(zip, `parley-${this.#id.replace(/[^\w-]/g, "")}.zip`);
+      download(zip, this.#file);
       return "saved";
     } catch (error) {
       return asProblem(error).code;

@@ -1,6 +1,6 @@
 // A turn's stages as a table whose middle column draws them: the same rows for the eye and for a screen reader.
 
-import { text } from "../strings.js";
+import { seconds, text } from "../strings.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const BAR_HEIGHT = 12;
@@ -13,7 +13,6 @@ const make = (tag, className, content = "") => {
   return el;
 };
 
-export const seconds = (ms) => `${(ms / 1000).toFixed(2)} s`;
 const whole = (ms) => `${Math.round(ms)}`;
 
 /** `{ rows, total, spoken, heard }` of stages.js, drawn. */
