@@ -8,9 +8,11 @@ only when it is the one that was asked for, so that ``--help`` does not wait for
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import inspect
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -20,7 +22,7 @@ from typing import Any
 from app import __version__
 from app.cli.interrupts import leave_to_command
 from app.config import load_settings
-from app.errors import ParleyError
+from app.errors import ConfigError, ParleyError
 
 _COMMANDS = {
     "microphone": "talk on this machine's microphone and speaker (the default command)",
@@ -40,6 +42,12 @@ _DEFAULT_TAKES_VALUE = frozenset(
     {"--device", "--input-device", "--output-device", "--wake-word", "--server", "--token"}
 )
 """...and those of the default command."""
+FLAGS_OF_OTHERS = {
+    **dict.fromkeys(("--host", "--port", "--https", "--api-only"), "serve"),
+    **dict.fromkeys(("--out", "--save", "--json"), "talk"),
+    "--stages": "replay",
+}
+"""Flags that people look for in another command than theirs."""
 
 _EXAMPLES = """examples:
   python -m app                                  talk at once, on the default microphone and speaker
@@ -55,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     name, at = _command_of(arguments)
     if name == _DEFAULT:  # with its name or without, its flags stand alone
-        arguments[at : at + 1] = []
+        arguments[at : at + 1] = [word for word in arguments[at : at + 1] if word != _DEFAULT]
     elif wrong := [flag for flag in arguments[:at] if flag in _DEFAULT_TAKES_VALUE]:
         print(f"python -m app: error: {wrong[0]} is no flag of {name} (it is one of {_DEFAULT})", file=sys.stderr)
         return 2
@@ -80,8 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(name: str, arguments: list[str]) -> int:
     module = importlib.import_module(f"app.cli.{name}")
-    parser = _parser(name, module)
-    args = _joined(parser.parse_args(arguments))
+    args = _joined(_parsed(name, module, arguments))
     if getattr(args, "list_devices", False):
         return int(module.list_devices())
     settings = load_settings(args.config, overrides=_global_overrides(args) | dict(module.overrides(args)))
@@ -90,8 +97,34 @@ def _run(name: str, arguments: list[str]) -> int:
     return int(module.run(settings, args) if takes_arguments else module.run(settings))
 
 
+def _parsed(name: str, module: Any, arguments: list[str]) -> argparse.Namespace:
+    """Ends the program, with the usage of the command that was meant, where that cannot be followed."""
+    parser, command = _parser(name, module)
+    at = _command_of(arguments)[1]
+    stray = arguments[at] if name == _DEFAULT and at < len(arguments) else None
+    # Up to a word that is no command: what is wrong before it is told first, as the word may belong to it.
+    args, unknown = parser.parse_known_args(arguments[:at] if stray is not None else arguments)
+    if unknown:
+        command.error(f"unrecognized arguments: {' '.join(unknown)}{_hint(unknown[0].partition('=')[0], command)}")
+    if stray in _COMMANDS:
+        parser.error(f"there are two commands: {_DEFAULT} and {stray}; give one of them")
+    if stray is not None:
+        near = difflib.get_close_matches(stray.lower(), _COMMANDS, n=1)
+        parser.error(f"there is no command {stray!r}; " + (f"did you mean {near[0]!r}?" if near else "see --help"))
+    return args
+
+
+def _hint(flag: str, command: argparse.ArgumentParser) -> str:
+    """Which flag was meant, or whose it is."""
+    if (owner := FLAGS_OF_OTHERS.get(flag)) and not command.prog.endswith(f" {owner}"):
+        return f" ({flag} belongs to {owner}: python -m app {owner} {flag} ...)"
+    near = difflib.get_close_matches(flag, re.findall(r"--[a-z][a-z-]+", command.format_help()), n=1, cutoff=0.7)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
 def _command_of(arguments: Sequence[str]) -> tuple[str, int]:
-    """The command among the arguments and its place; plain ``python -m app`` is the microphone."""
+    """The command among the arguments and its place, or that of the first word which is none; plain ``python -m app``
+    is the microphone."""
     skip = False
     for place, argument in enumerate(arguments):
         if skip:
@@ -101,12 +134,13 @@ def _command_of(arguments: Sequence[str]) -> tuple[str, int]:
         elif argument in _COMMANDS:
             return argument, place
         elif not argument.startswith("-"):
-            break
+            return _DEFAULT, place
     return _DEFAULT, len(arguments)
 
 
-def _parser(chosen: str, module: Any) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser(chosen: str, module: Any) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
+    """The whole, and the part of the command."""
+    parser = part = argparse.ArgumentParser(
         prog="python -m app",
         description="Parley: a self-hosted, real-time voice assistant.",
         epilog=_EXAMPLES,
@@ -119,16 +153,18 @@ def _parser(chosen: str, module: Any) -> argparse.ArgumentParser:
         command = commands.add_parser(
             name,
             help=summary,
-            description=(module.__doc__ or summary) if name == chosen else summary,
+            description=(module.__doc__ or summary).replace("``", "`") if name == chosen else summary,
             epilog=getattr(module, "EXAMPLES", None) if name == chosen else None,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         if name == chosen:
             module.add_arguments(command)
             add_settings(command, after="after_")
+            part = command
     if chosen == _DEFAULT:
         module.add_arguments(parser)
-    return parser
+        part = parser
+    return parser, part
 
 
 def add_settings(parser: argparse.ArgumentParser, after: str = "") -> None:
@@ -179,6 +215,6 @@ def _global_overrides(args: argparse.Namespace) -> dict[str, Any]:
     for pair in args.set:
         key, equals, value = pair.partition("=")
         if not equals:
-            raise SystemExit(f"python -m app: error: --set {pair!r} must be KEY=VALUE, like llm.max_tokens=80")
+            raise ConfigError(f"--set {pair!r} must be KEY=VALUE, like llm.max_tokens=80.")
         result[key.strip()] = value
     return result

@@ -133,13 +133,14 @@ def run(settings: Settings, args: argparse.Namespace | None = None) -> int:
     wanted = _wanted(args)
     in_picture = _can_show_picture() and not wanted.plain
     _check(settings, args, in_picture)
+    wake_word = WakeWord(settings.audio.wake_word) if settings.audio.wake_word else None
     # Devices first: that there is no microphone should not be learnt after a minute of loading.
     try:
         settings = _with_devices(settings, wanted)
         silent = _is_silent(settings, wanted)
         manner = Manner(
             push_to_talk=settings.audio.push_to_talk,
-            wake_word=WakeWord(settings.audio.wake_word) if settings.audio.wake_word else None,
+            wake_word=wake_word,
             typed=wanted.text,
             silent=silent,
             keys=in_picture or settings.audio.push_to_talk,

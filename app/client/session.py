@@ -206,13 +206,20 @@ class RemoteSession:
             if event.get("type") == "error":
                 error = event.get("error", {})
                 kind = ClientError if "retry_after_s" in error and self._token else ServerRefused
-                raise kind(f"{self._address.url}: {error.get('message', error)}")
+                raise kind(f"{self._address.url}: {self._in_words(str(error.get('message', error)))}")
             self._take(event)
             if event.get("type") == "session.created":
                 return
             if event.get("type") == "parley.closed":
                 raise ServerRefused(f"{self._address.url} ended the session: {event.get('reason')}.")
         raise ClientError(f"{self._address.url} hung up before the session began.")  # with code 1000
+
+    def _in_words(self, message: str) -> str:
+        """A refusal names the key of the session object; whoever chose a voice knows only its name."""
+        key, _, there_are = message.partition(": unknown; there are ")
+        if key != "session.audio.output.voice":
+            return message
+        return f"there is no voice {self._options['audio']['output']['voice']!r} on this server; there are: {there_are}"
 
     async def _run(self, socket: ClientConnection) -> None:
         try:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import argparse
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from app.cli.main import main
+from app.cli.main import FLAGS_OF_OTHERS, main
 
 Show = Callable[..., list[str]]
 
@@ -63,6 +65,40 @@ def test_a_flag_before_its_commands_name_is_not_forgotten(
     assert told in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["serve", "--bogus"], ["python -m app serve [-h]", "--port", "--https", "unrecognized arguments: --bogus"]),
+        (["--port", "9000"], ["--port belongs to serve: python -m app serve --port"]),
+        (["talk", "--port=9000"], ["--port belongs to serve"]),
+        (["servee"], ["there is no command 'servee'; did you mean 'serve'?"]),
+        (["xyz"], ["there is no command 'xyz'; see --help"]),
+        (["--pushtotalk"], ["did you mean --push-to-talk?"]),
+        (["microphone", "serve"], ["two commands: microphone and serve"]),
+    ],
+)
+def test_what_cannot_be_followed_is_told_with_the_usage_of_what_was_meant(
+    arguments: list[str], told: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    said = " ".join(capsys.readouterr().err.split())
+    assert ended.value.code == 2
+    assert all(words in said for words in told), said
+
+
+def test_a_setting_that_is_none_is_an_error_of_usage_like_others(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--set", "nonsense", "config"]) == 2
+    assert "--set 'nonsense' must be KEY=VALUE" in capsys.readouterr().err
+
+
+def test_each_hint_at_another_command_is_true() -> None:
+    for flag, name in FLAGS_OF_OTHERS.items():
+        parser = argparse.ArgumentParser()
+        importlib.import_module(f"app.cli.{name}").add_arguments(parser)
+        assert flag in parser.format_help(), (flag, name)
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["serve", "--help"], ["bench", "--help"]])
 def test_every_help_tells_the_settings_and_how_a_list_is_written(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
@@ -73,3 +109,4 @@ def test_every_help_tells_the_settings_and_how_a_list_is_written(
     assert ended.value.code == 0
     assert "--llm MODEL" in told
     assert "asr.languages=en,de" in told
+    assert "``" not in told

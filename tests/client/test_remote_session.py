@@ -24,7 +24,9 @@ from app.client import (
     trusting,
 )
 from app.client import session as client
-from app.config.settings import ServerSettings
+from app.config.settings import ServerSettings, Settings
+from app.dialogue.options import parse_options
+from app.errors import InvalidRequest
 from app.server.tls import find_certificate
 
 Behave = Callable[["Peer", ServerConnection], Awaitable[None]]
@@ -186,6 +188,19 @@ async def test_a_server_that_refuses_is_quoted() -> None:
     async with serving(handle) as address:
         with pytest.raises(ServerRefused, match="Full up"):
             await RemoteSession.open(address, lambda event: None)
+
+
+async def test_a_voice_that_the_server_does_not_have_is_told_by_its_name() -> None:
+    async def handle(socket: ServerConnection) -> None:
+        session = json.loads(await socket.recv())["session"]
+        try:
+            parse_options(session, Settings(), ["heart"])
+        except InvalidRequest as error:
+            await socket.send(json.dumps({"type": "error", "error": {"code": error.code, "message": str(error)}}))
+
+    async with serving(handle) as address:
+        with pytest.raises(ServerRefused, match="there is no voice 'nobody' on this server; there are: heart"):
+            await RemoteSession.open(address, lambda event: None, options={"audio": {"output": {"voice": "nobody"}}})
 
 
 @pytest.mark.parametrize(("status", "word"), [(401, "token"), (404, "WebSocket"), (421, "allowed_origins")])
