@@ -22,6 +22,7 @@ from app.dialogue.ports import WireEvent
 from app.errors import InvalidRequest
 from app.telemetry.log import configure as configure_log
 from app.telemetry.stage import StageReport
+from app.telemetry.trace import STAGE_NAMES
 from app.telemetry.turns.bundle import bundle
 from app.telemetry.turns.config import open_settings
 from app.transports.files import FileConversation, FileTurn, check_typed
@@ -133,7 +134,10 @@ def _print_turn(turn: FileTurn) -> None:
         print(f"        {printable(error)}")
     print(f"        {turn.status}, {_seconds(turn):.1f} s of speech")
     if turn.timings_ms:
-        print("        " + "  ".join(f"{stage} {ms:.0f} ms" for stage, ms in turn.timings_ms.items()))
+        print(
+            "        "
+            + "  ".join(f"{STAGE_NAMES.get(stage, stage)} {ms:.0f} ms" for stage, ms in turn.timings_ms.items())
+        )
     if turn.usage:
         print("        " + "  ".join(f"{name} {count}" for name, count in turn.usage.items()))
 

@@ -8,18 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from app.replay.course import Course
+from app.telemetry.trace import STAGE_NAMES
 
-_STAGES = (
-    ("endpoint", "endpoint"),
-    ("asr", "recognition"),
-    ("queue", "queue"),
-    ("prefill", "prefill"),
-    ("llm_first_token", "first token"),
-    ("first_clause", "first clause"),
-    ("tts_first_audio", "voice"),
-    ("playout", "playout"),
-)
 _WHOLE = "voice_to_voice"
+_STAGES = [(name, words) for name, words in STAGE_NAMES.items() if name != _WHOLE]
 _CELLS = 22
 _STYLES = {"endpoint": "cyan", "asr": "blue", "queue": "dim", "prefill": "dim", "tts_first_audio": "magenta"}
 _Span = tuple[float, float]
@@ -41,7 +33,7 @@ def waterfalls(then: Course, now: Course) -> Table:
                 cells += [_bar(spans.get(name), first, last, _STYLES.get(name, "green")), _length(spans, name)]
             table.add_row(words, *cells)
     if _WHOLE in then.timings_ms or _WHOLE in now.timings_ms:
-        table.add_row("voice to voice", "", _whole(then), "", _whole(now), style="bold")
+        table.add_row(STAGE_NAMES[_WHOLE], "", _whole(then), "", _whole(now), style="bold")
     return table
 
 
@@ -52,7 +44,7 @@ def print_plain(then: Course, now: Course) -> None:
         if name in then.spans_ms or name in now.spans_ms:
             print(f"{words:<16}{_from_to(then.spans_ms, name):>18}{_from_to(now.spans_ms, name):>18}")
     if _WHOLE in then.timings_ms or _WHOLE in now.timings_ms:
-        print(f"{'voice to voice':<16}{_whole(then):>18}{_whole(now):>18}")
+        print(f"{STAGE_NAMES[_WHOLE]:<16}{_whole(then):>18}{_whole(now):>18}")
 
 
 def _bar(span: _Span | None, first: float, last: float, style: str) -> Text:

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.replay.course import Course
+from app.telemetry.trace import STAGE_NAMES
 
 _NOTABLE_MS = 100.0
 _NOTABLE_SHARE = 0.25
 """A stage is called slower or faster beyond both of these: less is the machine's mood."""
 _SLOW = "one_moment"
 """That an answer is slow is told of by its stages."""
-_NAMES: Mapping[str, str] = {
-    "endpoint": "The turn was taken for over",
-    "asr": "Recognition took",
-    "llm_first_token": "The language model's first word took",
-    "first_clause": "Its first clause took",
-    "tts_first_audio": "The voice's first sound took",
-    "playout": "Until it was played took",
-    "voice_to_voice": "Voice to voice took",
-}
+_ENDED = "endpoint"
+"""Not a stage that is fast or slow, but a moment."""
+_WITH_ARTICLE = frozenset({"llm_first_token", "first_clause", "tts_first_audio"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +51,22 @@ def differences(then: Course, now: Course, *, recorded: bool) -> list[Difference
     for text in then.errors:
         if text not in now.errors:
             tell(f"There was an error then: {text}", matters=True)
-    for name, words in _NAMES.items():
+    for name in STAGE_NAMES:
         if name in then.timings_ms and name in now.timings_ms:
-            found += _pace(words, then.timings_ms[name], now.timings_ms[name], is_end=name == "endpoint")
+            found += _pace(name, then.timings_ms[name], now.timings_ms[name])
     return found
 
 
-def _pace(words: str, then_ms: float, now_ms: float, *, is_end: bool) -> list[Difference]:
+def _pace(name: str, then_ms: float, now_ms: float) -> list[Difference]:
     by = now_ms - then_ms
     if abs(by) < max(_NOTABLE_MS, _NOTABLE_SHARE * then_ms):
         return []
-    how = ("later" if by > 0 else "earlier") if is_end else ("longer" if by > 0 else "less long")
-    return [Difference(f"{words} {abs(by):.0f} ms {how}: {now_ms:.0f} ms now, {then_ms:.0f} ms then.", matters=False)]
+    if name == _ENDED:
+        what = f"The turn was ended {abs(by):.0f} ms {'later' if by > 0 else 'earlier'}"
+    else:
+        stage = f"The {STAGE_NAMES[name]}" if name in _WITH_ARTICLE else STAGE_NAMES[name].capitalize()
+        what = f"{stage} was {abs(by):.0f} ms {'slower' if by > 0 else 'faster'}"
+    return [Difference(f"{what}: {now_ms:.0f} ms now, {then_ms:.0f} ms then.", matters=False)]
 
 
 def _plain(text: str) -> str:

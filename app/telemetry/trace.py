@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+STAGE_NAMES: Mapping[str, str] = {
+    "endpoint": "end of turn",
+    "asr": "recognition",
+    "queue": "queue",
+    "prefill": "reading",
+    "llm_first_token": "first word",
+    "first_clause": "first clause",
+    "tts_first_audio": "voice",
+    "playout": "sending",
+    "voice_to_voice": "voice to voice",
+}
+"""What people read, in the order of a turn; the page uses the same words (docs/page.md)."""
 
 
 @dataclass(frozen=True, slots=True)

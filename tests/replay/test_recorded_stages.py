@@ -184,7 +184,7 @@ def test_a_slower_stage_is_told_and_is_no_other_way(tmp_path: Path) -> None:
     found = differences(saved_course(saved), replayed.course, recorded=True)
     assert found
     assert not any(difference.matters for difference in found)
-    assert "The language model's first word took 700 ms longer" in found[0].text
+    assert "The first word was 700 ms slower: " in found[0].text
 
 
 def test_what_was_not_recorded_is_named(tmp_path: Path) -> None:
