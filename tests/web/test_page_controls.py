@@ -83,9 +83,12 @@ async def test_space_is_held_to_talk_and_interrupts(page: Page, server: PageServ
     await page.keyboard.up("Space")
     await kinds(session, "input_audio_buffer.commit")
     await state(page, "ready")
+    session.send("input_audio_buffer.committed", item_id=None)
+    await expect(page.locator("#hint")).to_have_text("Nothing was heard. Hold the button or Space while you speak.")
     await hears_nothing(session)
     session.reply("r1", "A long story.", heard=2)
     await state(page, "speaking")
+    await expect(page.locator("#hint")).not_to_contain_text("Nothing was heard")
     await page.keyboard.down("Space")
     await kinds(session, "response.cancel")
     await page.keyboard.up("Space")
@@ -271,6 +274,7 @@ async def test_a_call_is_recorded_once_both_agree(browser: Browser, recording_se
     await expect(page.locator("#kept")).to_contain_text("Recording of the call")
     name, path = await downloaded(page, "#kept-save")
     assert name.endswith(".webm")
+    await expect(page.locator("#kept-label")).to_have_text(f"Downloaded as {name}")
     sound, rate_hz = decoded(path)
     assert sound.shape[0] == 2
     assert sound.shape[1] > 1.8 * rate_hz
@@ -278,7 +282,7 @@ async def test_a_call_is_recorded_once_both_agree(browser: Browser, recording_se
     hz = np.fft.rfftfreq(sound.shape[1], 1 / rate_hz)
     reply = spectrum[(hz > 430) & (hz < 450)].max()
     assert reply > 5 * np.median(spectrum[(hz > 300) & (hz < 600)]), "the reply is in it"
-    await page.get_by_role("button", name="Discard").click()
+    await page.get_by_role("button", name="Close").click()
     await expect(page.locator("#kept")).to_be_hidden()
     assert page_errors(page) == []
     await page.context.close()

@@ -71,8 +71,15 @@ async def test_a_server_that_is_gone_is_named_and_can_be_tried_again(browser: Br
         await session.close("out_of_order")
         await expect_problem(page, "server_closed", "The server ended the call")
         await expect(page.locator(".parley")).to_have_attribute("data-status", "cancelled")
-        await expect(page.get_by_role("button", name="Reconnect")).to_be_visible()
-        await page.context.close()
+        await page.get_by_role("button", name="Reconnect").click()
+        await expect(page.locator("body")).to_have_attribute("data-phase", "call")
+    await expect(page.locator("#hint")).to_contain_text("The server is stopping or starting anew")
+    await expect(page.locator("body")).to_have_attribute("data-phase", "reconnecting")
+    await expect(page.locator("#announcer")).to_contain_text("The server is stopping")
+    await page.get_by_role("button", name="End", exact=True).click()
+    await expect(page.locator("body")).to_have_attribute("data-phase", "ended")
+    await expect(page.locator(".parley .said")).to_have_text("An unfinished reply")
+    await page.context.close()
 
 
 async def test_a_server_that_falls_silent_is_noticed_and_gone_back_to(browser: Browser, server: PageServer) -> None:
@@ -120,7 +127,8 @@ async def test_a_full_server_says_that_all_lines_are_busy(page: Page, server: Pa
     server.host.limit = 0
     await page.get_by_label("Type a message").fill("Still there?")
     await page.keyboard.press("Enter")
-    await expect_problem(page, "session_limit", "All lines are busy")
+    await expect(page.locator("#state")).to_have_text("All lines are busy")
+    await expect_problem(page, "session_limit", "Wait for a line?")
     server.host.limit = 1
     await page.get_by_role("button", name="Try again").click()
     await expect(page.locator("body")).to_have_attribute("data-phase", "call")

@@ -22,6 +22,7 @@ export class Controls {
   #pointer = matchMedia("(hover: hover) and (pointer: fine)"); // Phones have no keys to press.
   #countdown = null;
   #told = "";
+  #unheard = false;
 
   constructor(session, orb, act) {
     this.#session = session;
@@ -56,6 +57,7 @@ export class Controls {
 
   draw() {
     const { shown } = this;
+    if (shown !== "ready" && shown !== "hearing") this.#unheard = false;
     const { phase, microphone, voiceIn, transport } = this.#session;
     const { dataset } = document.body;
     dataset.phase = phase;
@@ -70,21 +72,31 @@ export class Controls {
     this.#count();
   }
 
+  /** The person let go of the button, and nothing had come. */
+  nothingHeard() {
+    if (!this.#session.voiceIn.byHand || this.#session.phase !== "call") return;
+    this.#unheard = true;
+    this.announce(text("nothingHeard"));
+    this.draw();
+  }
+
   /** Say `words` to screen readers. */
   announce(words) {
     at("announcer").textContent = words;
   }
 
   #hint(shown, mutedBySystem) {
-    const { retryAt, voiceIn } = this.#session;
+    const { retryAt, trouble, voiceIn } = this.#session;
     if (shown === "muted" && mutedBySystem) return text("hint.mutedBySystem");
     if (shown === "full" && retryAt !== null) {
       return text("hint.waiting", { seconds: Math.max(0, Math.ceil((retryAt - performance.now()) / 1000)) });
     }
+    if (shown === "reconnecting") return text(`hint.reconnecting.${trouble}`) || text("hint.reconnecting");
     const mode = voiceIn.byHand ? `.${this.#mode}` : "";
     const keys = this.#pointer.matches ? ".keys" : "";
     const key = [`${mode}${keys}`, mode, keys, ""].find((end) => text(`hint.${shown}${end}`));
-    return text(`hint.${shown}${key ?? ""}`);
+    const hint = text(`hint.${shown}${key ?? ""}`);
+    return this.#unheard ? `${text("nothingHeard")} ${hint}` : hint;
   }
 
   get #mode() {
@@ -144,11 +156,13 @@ export class Controls {
   }
 
   #tell(shown) {
-    if (shown === this.#told) return;
+    const told = shown === "reconnecting" ? `${shown} ${this.#session.trouble}` : shown;
+    if (told === this.#told) return;
     const before = this.#told;
-    this.#told = shown;
-    if (TOLD.has(shown)) this.announce(text(`state.${shown}`));
-    else if (TOLD.has(before)) this.announce(text(`state.${shown}`));
+    this.#told = told;
+    if (shown === "reconnecting" || shown === "elsewhere") this.announce(`${text(`state.${shown}`)} ${at("hint").textContent}`);
+    else if (TOLD.has(shown)) this.announce(text(`state.${shown}`));
+    else if (TOLD.has(before.split(" ")[0])) this.announce(text(`state.${shown}`));
   }
 
   #count() {

@@ -84,7 +84,6 @@ const ways = {
   },
   reconnect: again,
   wait: ({ retryAfterS }) => session.waitForLine({ microphone: withMicrophone, retryAfterS }),
-  takeBack: goOn,
   microphone: () => session.toggleMicrophone(),
   type: () => composer.focus(),
   reload: () => location.reload(),
@@ -143,6 +142,7 @@ function receive(event) {
   if (event.type === "parley.history") conversation.unsent().forEach((words) => session.say(words));
   if (event.type === "error" && event.error?.event_id !== "recording" && !live.owns(event)) problems.show(new Problem("session_trouble"));
   if (event.type === "response.created" && problems.code === "session_trouble") problems.hide();
+  if (event.type === "input_audio_buffer.committed" && event.item_id === null) controls.nothingHeard();
   // What is answered silently would otherwise reach no one who does not see.
   if (event.type === "response.output_text.done") controls.announce(event.text ?? "");
 }

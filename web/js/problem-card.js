@@ -16,7 +16,6 @@ const WAYS = {
   server_unreachable: ["retry", "reload"],
   session_limit: ["retry", "wait", "dismiss"],
   too_busy: ["retry", "wait", "dismiss"],
-  replaced: ["takeBack", "dismiss"],
   server_stopping: ["reconnect", "dismiss"],
   invalid_request: ["settings", "retry"],
   recording_refused: ["dismiss"],

@@ -9,7 +9,7 @@ const ASKED = "recording"; // The event_id by which a refusal is known.
 
 /** Events: "change", "problem" (detail: Problem). */
 export class Recording extends EventTarget {
-  /** The last recording: {blob, name, seconds}, or null. */
+  /** The last recording: {blob, name, seconds, downloaded}, or null. */
   kept = null;
   #session;
   #recorder = null;
@@ -53,7 +53,12 @@ export class Recording extends EventTarget {
     const name = fileName(recorder.extension, recorder.startedAt);
     this.#changed();
     const blob = await recorder.stop();
-    if (blob.size) this.kept = { blob, name, seconds };
+    if (blob.size) this.kept = { blob, name, seconds, downloaded: false };
+    this.#changed();
+  }
+
+  downloaded() {
+    this.kept = { ...this.kept, downloaded: true };
     this.#changed();
   }
 

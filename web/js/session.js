@@ -26,6 +26,8 @@ export class Session extends EventTarget {
   byHand = new ByHand(this);
   /** In phase "full": the moment of the next try, on the clock of performance.now(); null until the person asks to wait. */
   retryAt = null;
+  /** In phase "reconnecting": the code of what is in the way, "" if nothing is known to be. */
+  trouble = "";
   #attempt = null;
   #call = null;
   #dialling = null; // Not connected yet.
@@ -259,7 +261,7 @@ export class Session extends EventTarget {
     if (this.#call !== call) return;
     if (PASSING.has(problem.code) && this.#keepsake.call) {
       this.#keepsake.keep({ microphone: this.hasMicrophone, heard: this.#heard });
-      this.#comeBack((this.#attempt = Symbol("attempt")));
+      this.#comeBack((this.#attempt = Symbol("attempt")), problem.code);
       return;
     }
     this.#drop();
@@ -271,11 +273,12 @@ export class Session extends EventTarget {
       this.#keepsake.forget();
       this.#finish("ended");
     }
-    if (problem.code !== "goodbye") this.#report(problem);
+    if (problem.code !== "goodbye" && problem.code !== "replaced") this.#report(problem); // The phase tells of those.
   }
 
   /** Try to take the session up again until the server has certainly forgotten it; then begin a new one. */
-  async #comeBack(attempt) {
+  async #comeBack(attempt, trouble = "") {
+    this.trouble = trouble;
     this.#call = null;
     this.#audio.srcObject = null;
     this.voiceIn.pressed = false;
@@ -294,6 +297,7 @@ export class Session extends EventTarget {
         if (this.#attempt !== attempt) return;
         problem = asProblem(error);
       }
+      this.#hindered(problem);
       if (problem.code === "resume_expired" && resume) {
         resume = undefined;
         this.#heard = null;
@@ -308,7 +312,15 @@ export class Session extends EventTarget {
     this.#drop();
     this.#keepsake.forget();
     this.#finish("ended");
-    this.#report(PASSING.has(problem.code) && !FULL.has(problem.code) ? new Problem("connection_lost") : problem);
+    const gone = this.trouble === "server_stopping" ? "server_stopping" : "connection_lost";
+    this.#report(PASSING.has(problem.code) && !FULL.has(problem.code) ? new Problem(gone) : problem);
+  }
+
+  /** A server that said it would stop is likely to be what does not answer now. */
+  #hindered({ code }) {
+    if (!PASSING.has(code) || (code === "server_unreachable" && this.trouble === "server_stopping")) return;
+    this.trouble = code;
+    this.#changed();
   }
 
   #sendText(text) {

@@ -71,10 +71,13 @@ export class Tools {
     });
     at("record").addEventListener("click", () => recording.toggle());
     at("recording").addEventListener("click", () => recording.stop());
-    at("kept-save").addEventListener("click", () => download(recording.kept.blob, recording.kept.name));
+    at("kept-save").addEventListener("click", () => {
+      download(recording.kept.blob, recording.kept.name);
+      recording.downloaded();
+    });
     at("kept-discard").addEventListener("click", () => recording.discard());
     addEventListener("beforeunload", (event) => {
-      if (recording.on || recording.kept) event.preventDefault(); // It would be lost with the page.
+      if (recording.on || recording.kept?.downloaded === false) event.preventDefault(); // It would be lost with the page.
     });
     recording.addEventListener("change", () => this.draw());
     this.draw();
@@ -99,7 +102,11 @@ export class Tools {
       this.#tick = null;
     }
     at("kept").hidden = kept === null;
-    if (kept) at("kept-label").textContent = text("kept", { time: duration(kept.seconds) });
+    if (!kept) return;
+    const { downloaded, name, seconds } = kept;
+    at("kept-label").textContent = text(downloaded ? "keptDownloaded" : "kept", { name, time: duration(seconds) });
+    at("kept-save").textContent = text(downloaded ? "downloadAgain" : "download");
+    at("kept-discard").textContent = text(downloaded ? "close" : "discard");
   }
 
   #drawTime() {
