@@ -91,7 +91,14 @@ def converted_copy(gguf: Path, store: Store) -> Path:
         try:
             began = time.monotonic()
             # Once for each file, but for so long that a start without a word would look like a hang.
-            log_event(_log, "converting_gguf", file=str(gguf), mib=stat.st_size >> 20, note="once; 15 s and more")
+            log_event(
+                _log,
+                "converting_gguf",
+                level=logging.WARNING,
+                file=str(gguf),
+                mib=stat.st_size >> 20,
+                note="once; 15 s and more",
+            )
             convert(path, built)
             log_event(_log, "converted_gguf", file=str(gguf), took_s=time.monotonic() - began)
             Manifest(name, str(path), folder_specs(built)).write(built)

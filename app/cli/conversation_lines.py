@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from app.cli.transcript import NOTHING_HEARD, message_of
+from app.cli.transcript import NOTHING_HEARD, OUR_REASONS, message_of, wait_of
 from app.dialogue.ports import WireEvent
+from app.telemetry.trace import STAGE_NAMES
 
 STATES = {
     "listening": "listening",
@@ -14,13 +15,12 @@ STATES = {
     "speaking": "speaking",
     "reconnecting": "the connection was lost; reconnecting",
 }
-_TIMINGS = {
-    "endpoint": "end of turn",
-    "asr": "recognised",
-    "llm_first_token": "first token",
-    "first_clause": "first clause",
-    "tts_first_audio": "first sound",
-}
+_YOU, _PARLEY = "You:    ", "Parley: "
+
+
+def is_said(line: str) -> bool:
+    """Whether it is part of the conversation, and not a remark about it."""
+    return line.startswith((_YOU, _PARLEY))
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class ConversationLines:
             case "parley.state":
                 return [f"· {STATES.get(event['state'], event['state'])}"]
             case "conversation.item.input_audio_transcription.completed":
-                return [f"You:    {event['transcript'].strip()}"]
+                return [_YOU + _one_line(event["transcript"])]
             case "conversation.item.input_audio_transcription.failed":
                 return [f"! not understood: {message_of(event)}"]
             case "response.created":
@@ -51,7 +51,7 @@ class ConversationLines:
             case "response.done":
                 return self._reply_over(event["response"]["id"], event["response"]["status"])
             case "parley.turn":
-                return [_latency(event["timings_ms"])]
+                return _latency(event)
             case "input_audio_buffer.committed" if event["item_id"] is None:
                 return [f"! {NOTHING_HEARD}"]
             case "parley.notice":
@@ -61,7 +61,7 @@ class ConversationLines:
                 return [f"· a long conversation: the model sees the first {event['turns']} turns {fate}"]
             case "error":
                 return [f"! error: {message_of(event)}"]
-            case "parley.closed":
+            case "parley.closed" if event["reason"] not in OUR_REASONS:
                 return [f"· ended: {event['reason']}"]
         return []
 
@@ -71,13 +71,25 @@ class ConversationLines:
         if not heard and status == "completed":
             return []
         if status == "completed":
-            return [f"Parley: {heard}"]
+            return [_PARLEY + _one_line(heard)]
         unheard = text.removeprefix(heard).strip() if text.startswith(heard) else ""
         why = "interrupted" if status == "cancelled" else "broke off"
-        return [f"Parley: {heard}{' ' if heard else ''}— {why}" + (f", unheard: {unheard}" if unheard else "")]
+        rest = f", unheard: {_one_line(unheard)}" if unheard else ""
+        return [_PARLEY + " ".join(filter(None, (_one_line(heard), f"— {why}{rest}")))]
 
 
-def _latency(timings_ms: dict[str, float]) -> str:
-    parts = ", ".join(f"{name} {timings_ms[key]:.0f}" for key, name in _TIMINGS.items() if key in timings_ms)
-    total = timings_ms.get("voice_to_voice")
-    return f"        answered after {total:.0f} ms ({parts})" if total is not None else f"        ms: {parts}"
+def _one_line(text: str) -> str:
+    """A turn is a line, however many paragraphs it has."""
+    return " ".join(text.split())
+
+
+def _latency(event: WireEvent) -> list[str]:
+    wait, timings_ms = wait_of(event), event["timings_ms"]
+    if wait is None:
+        return []
+    parts = ", ".join(
+        f"{name} {timings_ms[key]:.0f}"
+        for key, name in STAGE_NAMES.items()
+        if key in timings_ms and key != "voice_to_voice" and not wait[0].startswith(name)
+    )
+    return [f"        {wait[0]} {wait[1]:.0f} ms" + (f" ({parts})" if parts else "")]

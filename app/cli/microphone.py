@@ -16,8 +16,8 @@ from typing import Any
 
 from rich.console import Console
 
-from app.cli.keys import has_terminal
-from app.cli.quiet import quiet_errors
+from app.cli.keys import has_terminal, screen
+from app.cli.quiet import only_warnings, quiet_errors
 from app.cli.talking import Conversation, Manner, OpenSession
 from app.cli.view import PlainView, View
 from app.config import Settings
@@ -109,7 +109,7 @@ def overrides(args: argparse.Namespace) -> Mapping[str, Any]:
         "audio.wake_word": "" if args.push_to_talk or args.text else args.wake_word,
         "audio.push_to_talk": True if args.push_to_talk else False if args.wake_word or args.text else None,
     }
-    return {key: value for key, value in given.items() if value is not None}
+    return only_warnings(args) | {key: value for key, value in given.items() if value is not None}
 
 
 def list_devices() -> int:
@@ -273,10 +273,10 @@ def _is_silent(settings: Settings, wanted: _Wanted) -> bool:
         reach_sound_system()
         find_device("", "output")
     except NoDeviceError:
-        print("There is no speaker: answers are shown only.", flush=True)
+        _print("There is no speaker: answers are shown only.")
         return True
     except DeviceError as error:
-        print(f"{error} Until then answers are shown only.", flush=True)
+        _print(f"{error} Until then answers are shown only.")
         return True
     return False
 
@@ -306,7 +306,10 @@ async def _sessions(settings: Settings, wanted: _Wanted, manner: Manner) -> Asyn
             await (await open_there(lambda event: None)).close("looked")
         yield open_there
         return
-    _print("Loading the models…")
+    unpacks = (
+        " (a .gguf file is unpacked first, once, for a minute or more)" if settings.llm.model.endswith(".gguf") else ""
+    )
+    _print(f"Loading the models{unpacks}…")
     # Here, because the stages' packages take seconds to import, and without a device nobody needs them; not on the
     # loop, because Ctrl-C would wait for them.
     await asyncio.to_thread(importlib.import_module, "app.wiring")
@@ -391,9 +394,8 @@ def _refuse(error: DeviceError) -> int:
     return NO_DEVICE_STATUS
 
 
-def _print(*lines: str) -> None:
-    for line in lines:
-        print(line, flush=True)
+def _print(line: str) -> None:
+    print(line, file=screen(), flush=True)
 
 
 def _end_now() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from rich.cells import cell_len, set_cell_size
@@ -41,7 +42,9 @@ def picture(
     typing: str | None,
 ) -> RenderableType:
     """``height`` lines, none wider than ``width`` cells: the end of what was said, then how things stand."""
-    foot = [_status(transcript, width, levels), _latency(transcript.latency, width)]
+    foot = [_status(transcript, width, levels)]
+    if transcript.latency.last_ms is not None:
+        foot.append(_latency(transcript.latency, transcript.latency.last_ms, width))
     if typing is not None:
         foot.append(_prompt(typing, width))
     foot.append(_cut(Text(_fitting(hint, width), style="dim"), width))
@@ -66,8 +69,8 @@ def said(line: Line, console: Console, width: int) -> list[Text]:
     label, style = _LABELS[line.speaker]
     text = Text(overflow="fold")
     if line.speaker == "parley":
-        text.append(line.text[: line.heard])
-        text.append(line.text[line.heard :], style="dim strike" if line.over else "dim")
+        text.append(_paragraphs_joined(line.text[: line.heard]))
+        text.append(_paragraphs_joined(line.text[line.heard :]), style="dim strike" if line.over else "dim")
     else:
         text.append(line.text, style="dim italic" if not line.over else style if line.speaker == "note" else "")
     narrow = width < _NARROW or not label
@@ -77,6 +80,11 @@ def said(line: Line, console: Console, width: int) -> list[Text]:
         return [Text(label, style=style), *wrapped] if label else wrapped
     first = Text(label.ljust(indent), style=style)
     return [(first if number == 0 else Text(" " * indent)) + part for number, part in enumerate(wrapped)]
+
+
+def _paragraphs_joined(text: str) -> str:
+    """By one space, where their line breaks became several (``app.cli.transcript.printable``)."""
+    return re.sub(" {2,}", " ", text)
 
 
 def _status(transcript: Transcript, width: int, levels: tuple[float, float] | None) -> Text:
@@ -100,10 +108,8 @@ def bar(db: float, cells: int) -> str:
     return ("█" * full + (_EIGHTHS[rest] if rest else "")).ljust(cells, "·")
 
 
-def _latency(latency: Latency, width: int) -> Text:
-    if latency.last_ms is None:
-        return _cut(Text("answered after – ", style="dim"), width)
-    text = Text(f"answered after {latency.last_ms:.0f} ms", style="dim")
+def _latency(latency: Latency, last_ms: float, width: int) -> Text:
+    text = Text(f"{latency.what} {last_ms:.0f} ms", style="dim")
     if latency.turns > 1:
         text.append(f"   p50 {latency.percentile(50):.0f}   p95 {latency.percentile(95):.0f}   {latency.turns} turns")
     return _cut(text, width)

@@ -1,18 +1,26 @@
-"""Keeps what libraries and logs write to the terminal away from the picture, and shows it afterwards."""
+"""Keeps logs out of a conversation, and what is written to the terminal all the same away from the picture, until afterwards."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+_LEVEL = "runtime.log_level"
 _MOST = 64 * 1024
 """Bytes shown at the end; of more, only the last."""
 
 _NOISE = b"ALSA lib"
 """It complains of each late block, which is counted anyway."""
+
+
+def only_warnings(args: argparse.Namespace) -> dict[str, str]:
+    """The setting for a command that people read, unless they have asked for more just now."""
+    asked = args.log_level or any(pair.partition("=")[0].strip() == _LEVEL for pair in args.set)
+    return {} if asked or f"PARLEY_{_LEVEL.upper().replace('.', '__')}" in os.environ else {_LEVEL: "warning"}
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from app.cli.quiet import only_warnings
 from app.cli.saving import check_place, save_wav
 from app.cli.transcript import printable
 from app.cli.waterfall import print_plain, waterfalls
@@ -77,7 +78,7 @@ def _seconds(text: str) -> float:
 
 
 def overrides(args: argparse.Namespace) -> Mapping[str, str]:
-    return {} if args.log_level else {"runtime.log_level": "warning"}
+    return only_warnings(args)
 
 
 def run(settings: Settings, args: argparse.Namespace) -> int:

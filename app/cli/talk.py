@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from app.audio import OUTPUT_RATE_HZ, Pcm, read_wav
+from app.cli.quiet import only_warnings
 from app.cli.saving import check_place, save, save_wav
 from app.cli.transcript import printable
 from app.config import Settings
@@ -49,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def overrides(args: argparse.Namespace) -> Mapping[str, str]:
-    return {} if args.log_level else {"runtime.log_level": "warning"}
+    return only_warnings(args)
 
 
 def run(settings: Settings, args: argparse.Namespace) -> int:

@@ -312,6 +312,8 @@ class Conversation:
     # What the keys do now
 
     def _hint(self) -> None:
+        if self._manner.typed and not somebody_types():
+            return
         self._view.hint(self._hint_text())
         if self._manner.typed:
             self._view.typing(self._typed)

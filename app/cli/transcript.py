@@ -13,7 +13,8 @@ Speaker: TypeAlias = Literal["you", "parley", "note"]
 NOTHING_HEARD = "Nothing was heard. Is it the right microphone? `python -m app --list-devices` shows which there are."
 _KEPT_LINES = 500
 _KEPT_TURNS = 500
-_OUR_REASONS = frozenset({"asleep", "microphone closed", "hung_up"})
+OUR_REASONS = frozenset({"asleep", "microphone closed", "hung_up"})
+"""Of an end that was made here, and so need not be told."""
 _NOTHING_SAID = frozenset({"no_words", "echo"})
 
 
@@ -35,16 +36,33 @@ class Line:
         return self.text[self.heard :] if self.speaker == "parley" and self.over else ""
 
 
+Wait: TypeAlias = tuple[str, float]
+"""What somebody waited for, in words to put a time behind, and how long, in milliseconds."""
+
+
+def wait_of(event: WireEvent) -> Wait | None:
+    """Of ``parley.turn``: voice to voice, or from a typed question to the first sound, or word, of the answer."""
+    timings, spans = event["timings_ms"], event.get("spans_ms", {})
+    if "voice_to_voice" in timings:
+        return "answered after", timings["voice_to_voice"]
+    if "playout" in spans:
+        return "first sound after", spans["playout"][1]
+    return ("first word after", spans["llm_first_token"][1]) if "llm_first_token" in spans else None
+
+
 @dataclass(slots=True)
 class Latency:
-    """Voice to voice, in milliseconds."""
+    """How long answers took; percentiles are of one kind of wait only."""
 
+    what: str = ""
     last_ms: float | None = None
     _all: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT_TURNS))
 
-    def add(self, ms: float) -> None:
-        self.last_ms = ms
-        self._all.append(ms)
+    def add(self, wait: Wait) -> None:
+        if wait[0] != self.what:
+            self._all.clear()
+        self.what, self.last_ms = wait
+        self._all.append(wait[1])
 
     @property
     def turns(self) -> int:
@@ -92,8 +110,8 @@ class Transcript:
                 self._line("parley", event["response_id"]).heard = event["chars"]
             case "response.done":
                 self._reply_over(event["response"]["id"], event["response"]["status"])
-            case "parley.turn" if "voice_to_voice" in event["timings_ms"]:
-                self.latency.add(event["timings_ms"]["voice_to_voice"])
+            case "parley.turn" if wait := wait_of(event):
+                self.latency.add(wait)
             case "parley.notice":
                 self.note(event["text"])
             case "parley.context":
@@ -102,7 +120,7 @@ class Transcript:
                 self.note(NOTHING_HEARD)
             case "parley.closed":
                 self.state = "closed"
-                if event["reason"] not in _OUR_REASONS:
+                if event["reason"] not in OUR_REASONS:
                     self.note(f"The conversation has ended: {str(event['reason']).replace('_', ' ')}.")
             case "error":
                 self.note(f"Error: {message_of(event)}")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Callable
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, TextIO
 
-from app.cli.conversation_lines import ConversationLines
+from app.cli.conversation_lines import ConversationLines, is_said
+from app.cli.keys import screen
 from app.dialogue.ports import WireEvent
 
 
@@ -42,7 +44,8 @@ class View(Protocol):
 
 
 class PlainView:
-    """Lines on standard output, each whole when it comes: for logs, pipes, and readers of every kind."""
+    """Lines, each whole when it comes: for logs, pipes, and readers of every kind. Where standard output is no terminal
+    it gets the conversation alone, and standard error the rest."""
 
     def __init__(self) -> None:
         self._lines = ConversationLines()
@@ -50,13 +53,16 @@ class PlainView:
 
     def event(self, event: WireEvent) -> None:
         for line in self._lines.feed(event):
-            self.say(line)
+            self._write(line, sys.stdout if is_said(line) else screen())
 
     def say(self, line: str) -> None:
+        self._write(line, screen())
+
+    def _write(self, line: str, to: TextIO) -> None:
         if self._unread:
             return
         try:
-            print(line, flush=True)
+            print(line, file=to, flush=True)
         except OSError:
             # Whoever read this has gone, as `head` does. A session in whose events this is must not break: it ends
             # as with Ctrl-C.

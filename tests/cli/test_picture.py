@@ -24,7 +24,7 @@ def shown(transcript: Transcript, width: int, height: int, *, hint: str = "Speak
 def talk(*lines: Line) -> Transcript:
     transcript = Transcript(state="speaking")
     transcript.lines.extend(lines)
-    transcript.latency.add(640.0)
+    transcript.latency.add(("answered after", 640.0))
     return transcript
 
 

@@ -73,7 +73,7 @@ def test_noise_and_echo_leave_no_line(code: str) -> None:
 def test_latency_knows_the_last_turn_and_the_percentiles() -> None:
     latency = Latency()
     for ms in (500.0, 700.0, 600.0):
-        latency.add(ms)
+        latency.add(("answered after", ms))
     assert (latency.last_ms, latency.turns, latency.percentile(50)) == (600.0, 3, 600.0)
     assert latency.percentile(95) == pytest.approx(690.0)
 

@@ -118,7 +118,7 @@ async def test_a_line_that_no_session_takes_is_told_and_the_next_one_asked(
     host = _Host()
     await talk(host, monkeypatch, b"x" * 200_000 + b"\nnext\n")
     assert host.asked == ["next"]
-    assert "at most 4000 are accepted" in capsys.readouterr().out
+    assert "at most 4000 are accepted" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("reason", "broke"), [("goodbye", False), ("internal_error", True), ("connection_lost", True)])
@@ -137,6 +137,7 @@ def test_when_nobody_reads_any_more_the_program_ends_as_with_ctrl_c(monkeypatch:
 
     monkeypatch.setattr(sys, "stdout", Gone())
     view = PlainView()
+    said = {"type": "conversation.item.input_audio_transcription.completed", "transcript": "hello"}
     with pytest.raises(KeyboardInterrupt):
-        view.say("hello")
-    view.say("and no more")
+        view.event(said)
+    view.event(said)  # and no more

@@ -98,7 +98,8 @@ def test_without_any_sound_device_typed_text_is_answered_on_the_screen(server: s
         app("--server", server, "--text"), env=env, input=f"{_QUESTION}\n", capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
-    assert "shown only" in done.stdout
+    assert "shown only" in done.stderr
+    assert all(line.startswith(("You: ", "Parley: ")) for line in done.stdout.splitlines()), done.stdout
     assert "Parley: " in done.stdout
 
 
