@@ -7,7 +7,6 @@ import contextlib
 import logging
 import secrets
 from collections import deque
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Any
 
@@ -26,14 +25,12 @@ from app.dialogue.machine import reduce
 from app.dialogue.options import SessionOptions, parse_options
 from app.dialogue.ports import EventSink, LastHeard, WireEvent
 from app.dialogue.recording import Past, TurnRecorder, recorded
-from app.dialogue.setup import budget, limits, sampling
-from app.dialogue.speaking import Manner, ReplySpeaker, write_reply
+from app.dialogue.setup import budget, limits
 from app.dialogue.stages import Stages
 from app.dialogue.state import Memory, State
+from app.dialogue.thinking import Thinker
 from app.dialogue.wire import ClientEvent, Ping, Recording, Update, parse
 from app.errors import InvalidRequest, StageError
-from app.llm import ChatMessage, GenerateRequest, LlmEvent, TextDelta
-from app.llm.summary import Notes, write_summary
 from app.telemetry.log import log_event
 from app.telemetry.turns import KeptTurns
 
@@ -107,10 +104,11 @@ class Session:
         self._alarm: asyncio.TimerHandle | None = None
         self._sent = 0
         self._group = asyncio.TaskGroup()
-        self._listener = Listener(session_id, stages, self._language, self._recorder, self._group, self._post)
-        self._reply_task: asyncio.Task[None] | None = None
-        self._draft_task: asyncio.Task[None] | None = None
-        self._summary_task: asyncio.Task[None] | None = None
+        self._listener = Listener(
+            session_id, stages, settings.assistant.language, self._recorder, self._group, self._post
+        )
+        self._thinker = Thinker(session_id, stages, settings, self._playout, self._group, self._post)
+        self._adopt(options)
         self._started = asyncio.Event()
         self._ended = asyncio.Event()
         self._close_reason = ""
@@ -246,9 +244,9 @@ class Session:
         own = self._options.instructions
         return self._settings.assistant.system_prompt if own is None else own
 
-    @property
-    def _language(self) -> str:
-        return self._options.language or self._settings.assistant.language
+    def _adopt(self, options: SessionOptions) -> None:
+        self._listener.language = options.language or self._settings.assistant.language
+        self._thinker.manner = replace(self._thinker.manner, voice=options.voice, speed=options.speed)
 
     def _described(self) -> dict[str, Any]:
         return {"id": self._id, **self._options.described(self._settings, self._stages.tts.default_voice)}
@@ -263,14 +261,13 @@ class Session:
     def _update(self, given: Any) -> None:
         voices, languages = self._stages.tts.voices, self._stages.asr.languages
         self._options = parse_options(given, self._settings, voices, self._options, languages=languages)
-        self._listener.language = self._language
+        self._adopt(self._options)
         manual = self._options.turn_detection == "manual"
         self._post(ev.Configured(self._system_prompt, manual, self._options.spoken))
         self._tell("session.updated", {"session": self._described()})
 
     def _tasks(self) -> list[asyncio.Task[None]]:
-        own = (self._reply_task, self._draft_task, self._summary_task)
-        return [*self._listener.tasks, *(task for task in own if task is not None)]
+        return [*self._listener.tasks, *self._thinker.tasks]
 
     # Events in, commands out
 
@@ -316,25 +313,19 @@ class Session:
             case do.DropRecognition():
                 self._listener.drop(command.utterance_id, command.revision)
             case do.Generate():
-                self._drop_draft()  # the worker keeps what it has read
-                request = self._request(command.messages, spoken=command.spoken)
-                self._reply(command.generation, self._stages.llm.generate(request), command.spoken)
+                self._thinker.generate(command)
             case do.Draft():
-                self._drop_draft()
-                self._draft_task = self._group.create_task(self._draft(command))
+                self._thinker.draft(command)
             case do.Summarise():
-                self._summary_task = self._group.create_task(self._summarise(command))
+                self._thinker.summarise(command)
             case do.Say():
-                self._reply(command.generation, _fixed_text(command.text), command.spoken)
+                self._thinker.say(command)
             case do.SayPhrase():
-                self._say_phrase(command)
+                self._thinker.say_phrase(command)
             case do.Aside():
                 self._playout.aside(self._stages.phrases.sound(command.phrase))
             case do.CancelReply():
-                self._playout.finish(command.generation)
-                if self._reply_task is not None:
-                    self._reply_task.cancel()
-                    self._reply_task = None
+                self._thinker.cancel(command.generation)
             case do.Flush():
                 self._playout.flush()
             case do.Hold():
@@ -376,71 +367,6 @@ class Session:
             self._alarm.cancel()
             self._alarm = None
 
-    # Work
-
-    def _reply(self, generation: int, events: AsyncGenerator[LlmEvent, None], spoken: bool) -> None:
-        if spoken:
-            self._playout.begin(generation)
-        self._reply_task = self._group.create_task(self._guard_reply(generation, events, spoken))
-
-    async def _guard_reply(self, generation: int, events: AsyncGenerator[LlmEvent, None], spoken: bool) -> None:
-        try:
-            if spoken:
-                manner = Manner(self._stages.phrases.language, self._options.voice, self._options.speed)
-                await ReplySpeaker(generation, manner, self._stages.tts, self._playout, self._post).run(events)
-            else:
-                await write_reply(generation, events, self._post)
-        except Exception as error:
-            log_event(_log, "reply_broke", level=logging.ERROR, error=error, session=self._id)
-            message = "The reply broke; see the server's log."
-            self._post(ev.ReplyFailed(generation, "llm", "internal_error", message))
-
-    def _drop_draft(self) -> None:
-        if self._draft_task is not None:
-            self._draft_task.cancel()
-            self._draft_task = None
-
-    async def _draft(self, command: do.Draft) -> None:
-        try:
-            await self._stages.llm.extend(self._request(command.messages))
-        except StageError as error:  # a hint that was not taken
-            log_event(_log, "draft_failed", level=logging.DEBUG, session=self._id, code=error.code)
-        except Exception as error:
-            log_event(_log, "draft_broke", level=logging.ERROR, error=error, session=self._id)
-
-    def _request(self, messages: tuple[ChatMessage, ...], *, spoken: bool = True) -> GenerateRequest:
-        return GenerateRequest(messages, sampling(self._settings), self._id, spoken=spoken)
-
-    async def _summarise(self, command: do.Summarise) -> None:
-        try:
-            text = await write_summary(
-                self._stages.llm,
-                Notes(command.summary, command.messages),
-                command.gauge,
-                room=command.budget.room,
-                summary_tokens=command.budget.summary_tokens,
-                deadline_s=self._settings.llm.summary_timeout_s,
-            )
-        except StageError as error:
-            log_event(_log, "summary_failed", level=logging.WARNING, session=self._id, code=error.code)
-            self._post(ev.SummaryFailed(command.start, error.code, str(error)))
-        except Exception as error:
-            log_event(_log, "summary_broke", level=logging.ERROR, error=error, session=self._id)
-            self._post(ev.SummaryFailed(command.start, "internal_error", "The summary broke; see the server's log."))
-        else:
-            self._post(ev.Summarised(command.start, text))
-
-    def _say_phrase(self, command: do.SayPhrase) -> None:
-        sound = self._stages.phrases.sound(command.phrase)
-        self._playout.begin(command.generation)
-        self._playout.write(command.generation, sound)
-        self._playout.finish(command.generation)
-        self._post(ev.ReplySoundEnded(command.generation, len(sound)))
-
 
 def _nobody(event: WireEvent) -> None:
     """Whom a session tells what happens while its client is lost: who comes back is told what there is."""
-
-
-async def _fixed_text(text: str) -> AsyncGenerator[LlmEvent, None]:
-    yield TextDelta(text)

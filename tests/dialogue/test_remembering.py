@@ -113,7 +113,9 @@ def asked(llm: FakeLanguageModel) -> list[list[str]]:
 
 
 def small(llm: FakeLanguageModel) -> Script:
-    return Script(llm=llm, llm_={"max_tokens": 32})
+    """With a system prompt of its own, whose length decides when the context is full."""
+    prompt = "You are Parley. Answer in one to three short sentences that are easy to say aloud, without lists or code."
+    return Script(llm=llm, llm_={"max_tokens": 32}, assistant={"system_prompt": prompt + " Be friendly." * 4})
 
 
 def test_the_summary_takes_the_place_of_the_oldest_turns_before_there_is_no_room_left() -> None:
