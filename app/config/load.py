@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from app.config.settings import Contradiction, Settings
 from app.errors import ConfigError
@@ -34,7 +35,7 @@ def load_settings(
 
     ``path`` None means config.toml in the working folder if there is one. ``overrides`` maps dotted keys
     ("llm.model") to values; strings are read as their type wants, lists as ``en,de`` or ``["en", "de"]``. Raises ConfigError that names the
-    file and line (or the variable, or the flag) of the first thing wrong.
+    file and line (or the variable, or the flag) of each thing wrong, in their order.
     """
     environment = os.environ if environment is None else environment
     path = path or _default_path(environment)
@@ -156,19 +157,34 @@ def _line_of(text: str, key: str) -> int:
 
 
 def _explain(error: ValidationError, origin: Mapping[str, str]) -> str:
-    first = error.errors(include_url=False)[0]
-    cause = first.get("ctx", {}).get("error")
+    """A line for each thing wrong, in the order in which they were written."""
+    places = {key: place for place, key in enumerate(origin)}
+
+    def place(fault: ErrorDetails) -> int:
+        keys = (_key_of(fault), str(fault["loc"][0]))
+        return next((places[key] for key in keys if key in places), len(places))
+
+    faults = sorted(error.errors(include_url=False), key=place)
+    return "\n".join(dict.fromkeys(_fault(fault, origin) for fault in faults))
+
+
+def _key_of(fault: ErrorDetails) -> str:
+    return ".".join(str(part) for part in fault["loc"][:2])
+
+
+def _fault(fault: ErrorDetails, origin: Mapping[str, str]) -> str:
+    cause = fault.get("ctx", {}).get("error")
     if isinstance(cause, Contradiction):
-        return _contradiction(cause, str(first["loc"][0]), first["input"], origin)
-    key = ".".join(str(part) for part in first["loc"][:2])
-    where = origin.get(key) or origin.get(str(first["loc"][0]), "settings")
-    if first["type"] == "extra_forbidden":
+        return _contradiction(cause, str(fault["loc"][0]), fault["input"], origin)
+    key = _key_of(fault)
+    where = origin.get(key) or origin.get(str(fault["loc"][0]), "settings")
+    if fault["type"] == "extra_forbidden":
         kind = "key" if "." in key else "section"
         return f"{where}: unknown {kind} {key!r}.{_nearest(key)}"
-    if first["type"] == "tuple_type":
-        return f"{where}: {key} = {first['input']!r} is wrong: a list is wanted, like {_as_list(first['input'])}."
-    wanted = first["msg"].removeprefix("Value error, ")
-    return f"{where}: {key} = {first['input']!r} is wrong: {wanted[:1].lower()}{wanted[1:]}."
+    if fault["type"] == "tuple_type":
+        return f"{where}: {key} = {fault['input']!r} is wrong: a list is wanted, like {_as_list(fault['input'])}."
+    wanted = fault["msg"].removeprefix("Value error, ")
+    return f"{where}: {key} = {fault['input']!r} is wrong: {wanted[:1].lower()}{wanted[1:]}."
 
 
 def _contradiction(found: Contradiction, section: str, given: Mapping[str, Any], origin: Mapping[str, str]) -> str:

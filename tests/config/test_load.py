@@ -142,3 +142,13 @@ def test_of_two_values_that_exclude_each_other_both_places_are_named(tmp_path: P
 
 def test_no_partial_transcriptions_are_asked_for_by_nought(tmp_path: Path) -> None:
     assert load_settings(_write(tmp_path, "[asr]\npartial_ms = 0\n"), environment={}).asr.partial_ms == 0
+
+
+def test_all_that_is_wrong_is_told_at_once_and_in_the_order_of_the_file(tmp_path: Path) -> None:
+    path = _write(
+        tmp_path, '[tts]\nspeedy = 1\n\n[llm]\ntop_k = "many"\n\n[server]\nport = 99999999\n\n[asr]\nlanguages = "en"\n'
+    )
+    with pytest.raises(ConfigError) as told:
+        load_settings(path, environment={"PARLEY_LLM__TOP_P": "high"})
+    places = [line.partition(": ")[0].removeprefix(f"{path}, ") for line in str(told.value).splitlines()]
+    assert places == ["line 2", "line 5", "line 8", "line 11", "environment variable PARLEY_LLM__TOP_P"]
