@@ -59,9 +59,16 @@ async def test_where_all_is_well_the_page_says_so_and_uses_no_session(browser: B
         await page.get_by_role("button", name="Test microphone and speaker").click()
         await expect(page.get_by_role("button", name="Yes")).to_be_focused()
         await expect(page.get_by_role("button", name="Yes")).to_be_in_viewport()
+        await expect(page.locator("#verdict-title")).to_have_text("Your answer is wanted")
+        await expect(page.get_by_role("button", name="Copy the report")).to_be_visible()
+        await page.locator("h1").scroll_into_view_if_needed()
+        await page.get_by_role("button", name="Go to the question").click()
+        await expect(page.get_by_role("button", name="Yes")).to_be_focused()
+        await expect(page.get_by_role("button", name="Yes")).to_be_in_viewport()
         await page.get_by_role("button", name="Play it again").click()
         await page.get_by_role("button", name="Yes").click()
         await expect_verdict(page, "good", "All good")
+        await expect(page.get_by_role("button", name="Go to the question")).to_be_hidden()
         await expect_row(page, "level", "ok", "You are heard well")
         assert await page.evaluate("document.getElementById('chime').srcObject") is None, "the microphone is let go"
         assert server.host.sessions == []

@@ -8,7 +8,7 @@ import { Rows } from "./rows.js";
 import { verdict } from "./verdict.js";
 
 const at = (id) => document.getElementById(id);
-const [listen, again, copy] = ["listen", "again", "copy"].map(at);
+const [listen, again, copy, question] = ["listen", "again", "copy", "question"].map(at);
 
 adoptToken();
 
@@ -17,6 +17,7 @@ const rows = new Rows(at("groups"), GROUPS, {
     setToken(token);
     run({ personal: false });
   },
+  asked: () => draw(),
 });
 const ids = GROUPS.flatMap(({ checks }) => checks.map(({ id }) => id));
 const results = new Map();
@@ -24,7 +25,9 @@ let run_ = null; // The run that counts: one that was overtaken by another chang
 let running = false;
 
 function draw() {
-  const { mood, code } = verdict(results, { running });
+  const { asking } = rows;
+  // However long it takes: nothing is being tested meanwhile.
+  const { mood, code } = asking ? { mood: "asking", code: "asking" } : verdict(results, { running });
   at("verdict").dataset.mood = mood;
   at("verdict-title").textContent = text(`verdict.${code}`);
   at("verdict-text").textContent = text(`verdict.${code}.text`);
@@ -32,7 +35,8 @@ function draw() {
   const asked = ids.some((id) => isPersonal(id) && results.get(id));
   listen.hidden = running || asked;
   again.hidden = running || !asked;
-  copy.hidden = running;
+  copy.hidden = running && !asking;
+  question.hidden = !asking;
 }
 
 /**
@@ -86,9 +90,10 @@ listen.addEventListener("click", async () => {
     await run({ personal: true, only: (id) => id === "server" || id === "webrtc" });
   }
 });
+question.addEventListener("click", () => rows.goToQuestion());
 again.addEventListener("click", () => run({ personal: true }));
 copy.addEventListener("click", async () => {
-  const words = report(GROUPS, results, { running });
+  const words = report(GROUPS, results, { running: running && !rows.asking });
   try {
     await navigator.clipboard.writeText(words);
     at("copied").textContent = text("check.copied");

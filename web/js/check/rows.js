@@ -58,8 +58,26 @@ export class Rows {
         begin({ key, meter, give: () => {} });
         return (value) => (meter.value = value);
       },
-      ask: (key, answers) => new Promise((give) => begin({ key, answers, give })),
+      ask: (key, answers) =>
+        new Promise((give) => {
+          begin({ key, answers, give });
+          this.#actions.asked();
+        }),
     };
+  }
+
+  /** Whether a question waits for the person's answer. */
+  get asking() {
+    return this.#question !== undefined;
+  }
+
+  goToQuestion() {
+    this.#question?.el.scrollIntoView({ block: "center" });
+    this.#question?.el.querySelector(".answers button").focus({ preventScroll: true });
+  }
+
+  get #question() {
+    return [...this.#rows.values()].find(({ prompt }) => prompt?.answers);
   }
 
   /** Draw all again, after a change of language. */

@@ -6,6 +6,7 @@ export const en = {
   "check.verdict": "Result",
   "check.listen": "Test microphone and speaker",
   "check.again": "Run again",
+  "check.question": "Go to the question",
   "check.copy": "Copy the report",
   "check.copied": "Copied. It holds no token, no password and no address of yours.",
   "check.copyByHand": "The browser does not let this page copy: press Ctrl+C, or copy the text below.",
@@ -27,6 +28,8 @@ export const en = {
 
   "verdict.running": "Testing…",
   "verdict.running.text": "This takes a few seconds.",
+  "verdict.asking": "Your answer is wanted",
+  "verdict.asking.text": "The test goes on once you have answered the question below.",
   "verdict.good": "All good",
   "verdict.good.text": "Everything that a call needs works here.",
   "verdict.half": "The connection is good",
@@ -216,6 +219,7 @@ export const zh = {
   "check.verdict": "结果",
   "check.listen": "测试麦克风和扬声器",
   "check.again": "重新检测",
+  "check.question": "前往问题",
   "check.copy": "复制报告",
   "check.copied": "已复制。其中不含令牌、密码和你的地址。",
   "check.copyByHand": "浏览器不允许本页复制：请按 Ctrl+C，或手动复制下面的文字。",
@@ -237,6 +241,8 @@ export const zh = {
 
   "verdict.running": "正在检测…",
   "verdict.running.text": "需要几秒钟。",
+  "verdict.asking": "请回答一个问题",
+  "verdict.asking.text": "回答下方的问题后，测试将继续。",
   "verdict.good": "一切正常",
   "verdict.good.text": "通话所需的一切都可用。",
   "verdict.half": "连接正常",
