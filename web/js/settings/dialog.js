@@ -97,6 +97,7 @@ export class SettingsDialog {
     const title = words("h2", "settings.title", { id: "settings-title", tabindex: -1, autofocus: "" });
     const done = button("settings.done", () => this.#dialog.close(), { class: "done" });
     const section = (key, ...parts) => make("section", {}, words("h3", key), ...parts);
+    this.speech = section("settings.speech", this.trouble, this.voice.el, this.speed.el, this.spoken.el);
     this.#dialog.setAttribute("aria-labelledby", "settings-title");
     this.#dialog.append(
       make(
@@ -106,7 +107,7 @@ export class SettingsDialog {
         make(
           "div",
           { class: "sections" },
-          make("div", {}, this.#sound.el, section("settings.speech", this.trouble, this.voice.el, this.speed.el, this.spoken.el)),
+          make("div", {}, this.#sound.el, this.speech),
           make(
             "div",
             {},
@@ -133,6 +134,9 @@ export class SettingsDialog {
     this.voice.el.hidden = voices.length < 2;
     this.speed.el.hidden = speeds !== undefined && speeds[0] === speeds[1];
     this.spoken.el.hidden = languages.length < 2;
+    // One field alone is no section: it follows those above.
+    const shown = [this.voice, this.speed, this.spoken].filter(({ el }) => !el.hidden);
+    this.speech.querySelector("h3").hidden = shown.length < 2;
     this.instructions.el.hidden = !instructions;
     this.record.el.hidden = !recording;
     this.pageLanguage.value = language();

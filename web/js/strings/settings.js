@@ -34,7 +34,7 @@ export const en = {
   "settings.voice": "Voice",
   "settings.serversOwn": "The server’s own ({name})",
   "settings.serversChoice": "The server’s own",
-  "settings.speed": "Speed",
+  "settings.speed": "Speed of the voice",
   "settings.spokenLanguage": "You speak",
   "settings.spokenLanguage.help": "What your speech is recognised as.",
   "settings.auto": "any, recognised by itself",
