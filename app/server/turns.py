@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
+from datetime import UTC, datetime
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -49,6 +49,7 @@ class Turns:
         finally:
             self._asked -= 1
         # Not of its id, which other calls have too.
-        name = f"{datetime.fromtimestamp(saved.saved_at):parley-turn-%Y-%m-%d-%H%M%S}.zip"
+        when = datetime.fromtimestamp(saved.saved_at, UTC).astimezone()
+        name = f"{when:parley-turn-%Y-%m-%d-%H%M%S}.zip"
         headers = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
         return Response(content, media_type="application/zip", headers=headers)

@@ -89,7 +89,9 @@ async def test_a_turn_shows_on_demand_where_its_time_went_up_to_the_ear(page: Pa
     await expect(page.locator(".waterfall tr[data-stage=endpoint]").last).to_be_in_viewport(ratio=1)
     pill, panel = await button.last.bounding_box(), await page.locator(".panel").last.bounding_box()
     said = await page.locator(".parley .said").nth(1).bounding_box()
-    assert pill and panel and said
+    assert pill is not None
+    assert panel is not None
+    assert said is not None
     assert panel["y"] >= pill["y"] + pill["height"], "it opens below the button, which stays in its row"
     assert panel["width"] >= said["width"]
 
