@@ -40,6 +40,8 @@ _POLL_S = 0.02
 _BEAT_S = 1.0
 _GRACE_S = 2.0
 """How long a worker may take to end by itself before it is killed."""
+_STOP_S = 1.0
+"""The same when it is told to. A busy machine may not let it come to its end, and nothing is lost with it."""
 
 
 class WorkerProcess:
@@ -139,7 +141,7 @@ class WorkerProcess:
                 if process.stdin is not None:
                     process.stdin.close()
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_GRACE_S if self._writer is not None else 0.0):
+                    async with asyncio.timeout(_STOP_S if self._writer is not None else 0.0):
                         await process.wait()
         finally:
             if process is not None and process.returncode is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import logging
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -25,6 +26,15 @@ _REQUEST_GRACE_S = 0.6
 _HTTP_GRACE_S = 1
 """Whole seconds after which connections that still do not close, because nobody reads at their other end, are given
 up. Longer than the other one: uvicorn would log a traceback for each request."""
+_GOODBYE_S = 0.2
+
+
+def _is_worth_telling(record: logging.LogRecord) -> bool:
+    """uvicorn calls it an error that it gives up connections, even where nobody on them waits for anything."""
+    return record.args != (0,) or "graceful shutdown exceeded" not in str(record.msg)
+
+
+logging.getLogger("uvicorn.error").addFilter(_is_worth_telling)
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -135,6 +145,23 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        letting_go = asyncio.create_task(self._let_go())
+        try:
+            await super().shutdown(sockets)
+        finally:
+            letting_go.cancel()
+
+    async def _let_go(self) -> None:
+        """Drop connections on which all is said. TLS would wait 30 s for the other end to say goodbye too, which an
+        idle one does not."""
+        while True:
+            await asyncio.sleep(_GOODBYE_S)
+            for connection in list(self.server_state.connections):
+                transport = connection.transport
+                if transport is not None and transport.is_closing() and not transport.get_write_buffer_size():
+                    transport.abort()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -70,7 +70,7 @@ async def test_a_client_that_trusts_the_made_certificate_is_served_on_every_name
     async with serving(made) as port, httpx.AsyncClient(verify=strict(made)) as client:
         for name in ("localhost", "127.0.0.1"):
             answer = await client.get(f"https://{name}:{port}/healthz")
-            assert answer.json() == {"status": "ok"}
+            assert answer.json()["status"] == "ok"
     async with serving(made) as port, httpx.AsyncClient() as stranger:
         with pytest.raises(httpx.ConnectError, match="self-signed"):
             await stranger.get(f"https://localhost:{port}/healthz")
@@ -274,3 +274,26 @@ async def test_the_fingerprint_that_is_printed_is_the_one_that_a_client_sees(tmp
     made = find_certificate(HTTPS, tmp_path)
     async with serving(made) as port:
         assert (await fetch_certificate(ServerAddress("127.0.0.1", port, secure=True))).fingerprint == made.fingerprint
+
+
+async def test_a_connection_on_which_all_is_said_is_not_waited_for_and_is_no_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = find_certificate(HTTPS, tmp_path)
+    async with serving(made) as port:
+        idle = await asyncio.to_thread(_asked_once, port)  # and reads no more, so that it never says goodbye
+    with socket.socket(fileno=idle.detach()) as raw:
+        raw.settimeout(5)
+        while await asyncio.to_thread(raw.recv, 65536):
+            pass
+    assert not [record for record in caplog.records if record.name == "uvicorn.error"]
+
+
+def _asked_once(port: int) -> ssl.SSLSocket:
+    context = ssl._create_unverified_context()
+    connection = context.wrap_socket(socket.create_connection(("127.0.0.1", port)))
+    connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    answer = b""
+    while not answer.endswith(b"}"):
+        answer += connection.recv(65536)
+    return connection
