@@ -52,7 +52,7 @@ def _own(certificate: Certificate) -> Finding:
 
 
 def _fingerprint(certificate: Certificate) -> str:
-    return f"\n  fingerprint (SHA-256): {certificate.fingerprint}"
+    return f"; its fingerprint (SHA-256):\n  {certificate.fingerprint}"
 
 
 def _names(certificate: Certificate) -> str:

@@ -67,7 +67,7 @@ async def _judged(address: ServerAddress, *, insecure: bool, say: Callable[[str]
     changed = f"The certificate of {name} has CHANGED since it was trusted here.\n" if before else ""
     question = (
         f"{changed}{address.url} made its certificate itself, so nothing vouches for it.\n"
-        f"Its fingerprint (SHA-256): {shown.fingerprint}\n"
+        f"Its fingerprint (SHA-256):\n  {shown.fingerprint}\n"
         "It must be the one that the server printed at its start."
     )
     if not somebody_types():

@@ -213,7 +213,7 @@ class StartUp:
             self._line("[dim]For a phone in the same network, to scan with its camera:[/]")
             self._console.print(code)
         if fingerprint:
-            self._line(f"[dim]The certificate's fingerprint (SHA-256):[/] {fingerprint}")
+            self._line(f"[dim]The certificate's fingerprint (SHA-256):[/]\n  {fingerprint}")
         if hint:
             self._line(f"[yellow]{hint}[/]")
         self._line("[dim]Ctrl-C ends it.[/]")

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from app.audio import OUTPUT_RATE_HZ, Pcm, read_wav
+from app.cli.keys import screen
 from app.cli.quiet import only_warnings
 from app.cli.saving import check_place, save, save_wav
 from app.cli.transcript import printable
@@ -121,7 +122,8 @@ def _joined(sounds: list[Pcm]) -> Pcm:
 
 
 def _print_report(report: StageReport) -> None:
-    print(f"  {report.stage:<5}{report.detail}  ({report.load_s + report.warm_up_s:.1f} s, {report.memory_mb:.0f} MiB)")
+    took = f"({report.load_s + report.warm_up_s:.1f} s, {report.memory_mb:.0f} MiB)"
+    print(f"  {report.stage:<5}{report.detail}  {took}", file=screen(), flush=True)
 
 
 def _print_turn(turn: FileTurn) -> None:

@@ -52,7 +52,8 @@ def test_a_terminal_shows_the_phones_address_as_a_code_and_a_file_only_as_text()
     assert shown[False].splitlines()[1:] == [
         "Parley is ready: https://127.0.0.1:8080/#token=abc",
         "                 https://192.0.2.1:8080/#token=abc",
-        "The certificate's fingerprint (SHA-256): AB:CD",
+        "The certificate's fingerprint (SHA-256):",
+        "  AB:CD",
         "Browsers warn.",
         "Ctrl-C ends it.",
     ]
