@@ -98,7 +98,7 @@ class FasterWhisperRecognizer:
 
         Every word is decoded, known or not: CTranslate2 takes a step of full cost for each token of a given prefix
         too, and a wrong prefix would pass for heard. ``known`` settles the spelling only (app/asr/known.py)."""
-        if language and self._whisper.model.is_multilingual and language not in self._whisper.supported_languages:
+        if language and not self._knows(language):
             raise StageError(f"Whisper knows no language {language[:20]!r}.")  # here, not among those of others
         if is_silent(pcm):
             return Transcript("", language or choose_language({}, self._settings.languages, expected), 0.0)
@@ -115,6 +115,10 @@ class FasterWhisperRecognizer:
 
     async def close(self) -> None:
         await self._worker.close()
+
+    def _knows(self, language: str) -> bool:
+        whisper = self._whisper
+        return whisper is None or not whisper.model.is_multilingual or language in whisper.supported_languages
 
     @property
     def languages(self) -> tuple[str, ...]:
