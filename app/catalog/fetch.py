@@ -51,7 +51,7 @@ def pull(
         try:
             source = _fetch_any(entry, place, built, progress)
             if entry.convert == "gguf":
-                progress(f"unpacking {name}, once; it takes about a minute", 0, 0)
+                progress(f"unpacking {name} (about a minute)", 0, 0)
                 gguf.convert(next(built / file for file in entry.files if file.endswith(".gguf")), built)
             (staging / "convert.log").unlink(missing_ok=True)
             Manifest(name, str(source), folder_specs(built)).write(built)

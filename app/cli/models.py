@@ -21,7 +21,7 @@ from rich.progress import (
     TimeElapsedColumn,
     TransferSpeedColumn,
 )
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from app.catalog import Progress as ReportProgress
@@ -102,14 +102,21 @@ def fetch(entry: Entry, store: Path, out: TextIO | None = None) -> None:
 @contextmanager
 def progress_of(console: Console) -> Iterator[ReportProgress]:
     """Bars in a terminal, moving also where nobody knows how long it takes; elsewhere a line for each step that begins."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), _Amount(), TimeElapsedColumn())
+    whole = Column(no_wrap=True)
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", table_column=whole),
+        BarColumn(20),
+        _Amount(whole),
+        TimeElapsedColumn(whole),
+    )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         tasks: dict[str, TaskID] = {}
 
         def report(what: str, done_bytes: int, total_bytes: int) -> None:
             if what not in tasks:
                 for earlier in tasks.values():
-                    bar.stop_task(earlier)
+                    bar.update(earlier, visible=False)
                 tasks[what] = bar.add_task(what, total=total_bytes or None)
                 if not console.is_terminal:
                     size = f", {total_bytes / 1e6:.0f} MB" if total_bytes else ""
