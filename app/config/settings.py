@@ -7,7 +7,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-DEFAULT_SYSTEM_PROMPT = "You are a helpful AI assistant named Parley. You speak aloud, so answer in one or two short sentences, without lists."
+DEFAULT_SYSTEM_PROMPT = (
+    "You are a helpful AI assistant named Parley, talking aloud. Answer in one or two short sentences, without lists."
+)
 
 
 class Section(BaseModel):

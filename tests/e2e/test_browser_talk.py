@@ -24,7 +24,7 @@ async def texts(page: Page, selector: str) -> list[str]:
 async def talk(page: Page) -> tuple[str, str, Pcm]:
     """Press the button, wait for one whole exchange; user's words, reply's words, reply's sound at 16 kHz."""
     await page.click("#talk")
-    await page.wait_for_function("document.body.innerText.includes('ms')", timeout=60_000)
+    await expect(page.locator(".parley .foot")).to_contain_text("Answered in", timeout=60_000)
     await page.wait_for_function(
         "() => document.querySelector('#state').textContent.toLowerCase().startsWith('listening')", timeout=60_000
     )
