@@ -13,8 +13,8 @@ from tests.kit.listening import Ear
 ROOT = Path(__file__).resolve().parents[1]
 _REAL_TIME = ("e2e", "transports", "web", "llm", "asr", "tts", "server", "cli", "client", "bench")
 """Folders whose tests run against a clock, a sound card or a browser: a busy machine may make them late, not wrong."""
-_ALONE = ("e2e", "transports", "audio", "asr", "bench", "benchmarks")
-"""Folders whose tests want all cores: sound that is heard and spoken at its own pace, and what is measured."""
+_ALONE = ("e2e", "transports", "bench")
+"""Folders whose tests want all cores: sound that is heard and spoken at its own pace."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

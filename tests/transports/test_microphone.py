@@ -301,7 +301,9 @@ sys.exit(microphone.run(Settings()))
 
 @pytest.mark.parametrize("server_hangs", [False, True], ids=["all well", "sound server hangs"])
 def test_ctrl_c_ends_the_program_within_two_seconds(sound: VirtualSound, server_hangs: bool) -> None:
-    program = subprocess.Popen([sys.executable, "-c", _PROGRAM], env=sound.env, stdout=subprocess.PIPE, text=True)
+    program = subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM], env=sound.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     assert program.stdout is not None
     try:
         while not program.stdout.readline().startswith("Microphone"):
