@@ -31,7 +31,7 @@ test: $(VENV)/.installed ## install, fetch models, run all tests
 	@$(BIN)/python -m app models pull
 	@$(BIN)/python -m app models pull piper-joe
 ifeq ($(PYTEST_ARGS),)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not alone"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not alone"
 	$(BIN)/python -m pytest -m alone
 else
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
